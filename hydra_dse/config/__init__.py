@@ -1,0 +1,1 @@
+"""YAML to nouns: schema, loader with line numbers, finder."""

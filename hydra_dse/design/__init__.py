@@ -1,0 +1,1 @@
+"""Designs, search spaces and experiments."""

@@ -1,0 +1,70 @@
+"""An experiment: a workload, a space, what to optimise, how to search and how to validate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hydra_dse.design.space import SearchSpace
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.workload.nouns import Workload
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A constraint on a metric: at most `upper`, at least `lower`."""
+
+    metric: str
+    upper: float | None = None
+    lower: float | None = None
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How to search: `trials` is the number of designs to score; `sampler` an Optuna sampler's short name."""
+
+    sampler: str = "nsga2"
+    trials: int = 2000
+    population: int = 40
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ValidationSettings:
+    """How front designs are simulated."""
+
+    top: int = 5
+    requests: int = 2000
+    replications: int = 3
+    warmup_share: float = 0.1
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """An input of a run, by absolute path and SHA-256 digest."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything a sweep needs, resolved.
+
+    Attributes:
+        objectives: metric names; their direction comes from the metric registry.
+        bounds: constraints on metrics.
+        resolved: the experiment as plain data with all defaults written out (what a run directory stores).
+        inputs: files read, for provenance.
+    """
+
+    name: str
+    workload: Workload
+    space: SearchSpace
+    objectives: tuple[str, ...]
+    bounds: tuple[Bound, ...] = ()
+    search: SearchSettings = field(default_factory=SearchSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    calibration: CalibrationSet | None = None
+    resolved: Mapping[str, object] = field(default_factory=dict)
+    inputs: tuple[InputFile, ...] = ()

@@ -1,0 +1,70 @@
+"""Design = Package + Placement + mapping choice + Policy, with the model precision it is served at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hydra_dse.hardware.components import Package
+from hydra_dse.model.operators import OperatorClass
+from hydra_dse.model.precision import Precision
+from hydra_dse.policy import Policy
+
+PLACEMENTS = ("communication_aware", "hydra", "round_robin", "random", "explicit")
+PARALLELISM = ("tensor", "replica")
+HOMES = ("aligned", "interleaved")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Slot of every component of a package (dies first, then stacks, as numbered by the package)."""
+
+    slots: tuple[int, ...]
+    algorithm: str = "explicit"
+
+
+@dataclass(frozen=True)
+class MappingChoice:
+    """Which die groups run which operators, and how operands are laid out: decisions, no times.
+
+    Attributes:
+        groups: operator class → names of die groups (of either phase; a pool uses those of its phase).
+            Classes not named follow the families of the die groups: attention classes go to groups that serve
+            `"attention"`, SSM classes to groups that serve `"ssm"`, all others to every group of the pool.
+        parallelism: `"tensor"` (one copy of the weights, split over the dies of a group) or `"replica"`
+            (every die streams all weights and works on its share of the batch).
+        homes: `"aligned"` (each die's shard lies in the fewest stacks) or `"interleaved"` (over all stacks).
+        sram_weight_share: share of die SRAM that keeps weights resident.
+    """
+
+    groups: Mapping[OperatorClass, tuple[str, ...]] = field(default_factory=dict)
+    parallelism: str = "tensor"
+    homes: str = "aligned"
+    sram_weight_share: float = 0.5
+
+
+@dataclass(frozen=True)
+class Design:
+    """A complete candidate.
+
+    Attributes:
+        parameters: the search parameters it was built from, in the space's order (empty for a hand-written one).
+        placement: slots, or None until `hydra_dse.placement.place` has chosen them by `placement_algorithm`.
+        precision: operand formats; None = the model's own.
+    """
+
+    package: Package
+    policy: Policy
+    mapping: MappingChoice = field(default_factory=MappingChoice)
+    placement_algorithm: str = "communication_aware"
+    placement: Placement | None = None
+    precision: Precision | None = None
+    parameters: tuple[tuple[str, object], ...] = ()
+    name: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Twelve hex digits that name the design by its parameters (or by its name)."""
+        text = repr(self.parameters) if self.parameters else repr((self.name, self.package, self.policy))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]

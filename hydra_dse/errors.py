@@ -1,0 +1,67 @@
+"""Every error a user can cause, in one small tree.
+
+A mistake in an input is an `InputError`: it carries all faults found, each with file, line, column, key
+path and message, so that a user mends a file in one pass.  The command line prints them and exits with 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class HydraError(Exception):
+    """Root of all errors raised on purpose by this project."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong in one input: `file:line:column: path: message`."""
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        place = [str(part) for part in (self.file, self.line, self.column) if part is not None]
+        prefix = [":".join(place)] if place else []
+        if self.path:
+            prefix.append(self.path)
+        return ": ".join([*prefix, self.message])
+
+
+class InputError(HydraError, ValueError):
+    """A user's input is wrong; nothing was changed.  `faults` lists every fault found."""
+
+    def __init__(self, faults: Fault | str | Sequence[Fault]) -> None:
+        if isinstance(faults, str):
+            faults = Fault(faults)
+        self.faults: tuple[Fault, ...] = (faults,) if isinstance(faults, Fault) else tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class UnitError(HydraError, ValueError):
+    """A quantity with a missing, unknown or wrong unit, or out of range."""
+
+
+class NothingFeasible(HydraError, RuntimeError):
+    """A search ended without one feasible design (exit code 3)."""
+
+
+class InvariantBroken(HydraError, RuntimeError):
+    """A conservation law failed inside a model: a fault of this project, never of the user's input."""
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Return ` (did you mean 'x'?)` for the closest choice, or an empty string."""
+    close = difflib.get_close_matches(name, sorted(choices), n=1, cutoff=0.6)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """Return the choices as a readable list: `'a', 'b' or 'c'`."""
+    quoted = [repr(choice) for choice in choices]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

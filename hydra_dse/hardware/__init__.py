@@ -1,0 +1,1 @@
+"""Dies, memory stacks, links, packages and their calibration."""

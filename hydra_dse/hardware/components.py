@@ -1,0 +1,222 @@
+"""Dies, memory stacks, links and packages: what is built, in SI units, each figure with its source.
+
+A die type is composed from components (cores, SRAM banks, PHY, bumps, DMA), so that link bandwidth displaces
+compute: see `hydra_dse.hardware.composition`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class AreaItem:
+    """One kind of component on a die: how many, and the area of all of them."""
+
+    name: str
+    count: float
+    area_mm2: float
+
+
+@dataclass(frozen=True)
+class Chiplet:
+    """A die type as the models see it.
+
+    Attributes:
+        name: library name, e.g. `"hydra-tscs-prefill-22nm@512GB/s"`.
+        style: how it multiplies matrices: `"systolic"`, `"mac-array"` (broadcast cores) or `"vector"`.
+        technology_nm: process node.
+        area_mm2: silicon area; equals the sum of `items` where they are given.
+        matmul_flops_per_s: dense peak in `matmul_format` (2 FLOPs per MAC).
+        matmul_format: format of that peak.
+        format_speed: peak of other formats relative to `matmul_format`; a missing format is not supported.
+        vector_flops_per_s: element-wise peak (exponentials and divisions cost more than one).
+        array_rows, array_columns: tile of one core; GEMMs smaller than a tile leave it idle.
+        cores: matrix cores on the die.
+        sram_bytes, sram_bandwidth_bytes_per_s: on-die memory.
+        ports: NoI links of the die.
+        link_bandwidth_bytes_per_s: bandwidth of one link, per direction.
+        memory_bytes, memory_bandwidth_bytes_per_s: memory fixed to the die (a GPU); 0 for a chiplet.
+        joules_per_flop, joules_per_vector_flop, joules_per_sram_byte: dynamic energy.
+        static_power_w: leakage and clock at nominal temperature.
+        shape_efficiency: optional measured table, pairs `(rows, share of peak)`, that replaces the tile rule.
+        source: where the figures come from, or `"assumption: …"`.
+    """
+
+    name: str
+    style: str
+    technology_nm: float
+    area_mm2: float
+    matmul_flops_per_s: float
+    vector_flops_per_s: float
+    sram_bytes: float
+    sram_bandwidth_bytes_per_s: float
+    ports: int
+    link_bandwidth_bytes_per_s: float
+    matmul_format: str = "bf16"
+    format_speed: tuple[tuple[str, float], ...] = ()
+    array_rows: int = 1
+    array_columns: int = 1
+    cores: int = 1
+    memory_bytes: float = 0.0
+    memory_bandwidth_bytes_per_s: float = 0.0
+    joules_per_flop: float = 0.0
+    joules_per_vector_flop: float = 0.0
+    joules_per_sram_byte: float = 0.0
+    static_power_w: float = 0.0
+    shape_efficiency: tuple[tuple[float, float], ...] = ()
+    items: tuple[AreaItem, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryStack:
+    """A memory stack or device on the package: capacity, usable bandwidth, energy, footprint and PHY."""
+
+    name: str
+    technology: str
+    capacity_bytes: float
+    bandwidth_bytes_per_s: float
+    joules_per_byte: float
+    footprint_mm2: float
+    phy_area_mm2: float = 0.0
+    base_die_area_mm2: float = 0.0
+    static_power_w: float = 0.0
+    ports: int = 4
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    """The physical class of a NoI link; bandwidth itself is chosen by the design.
+
+    Attributes:
+        latency_s: one hop, both PHYs and the wire.
+        joules_per_byte: energy of moving a byte over one hop.
+        efficiency: payload share of the raw bandwidth (headers, CRC, retry, read requests).
+        density_bytes_per_s_per_mm: bandwidth per mm of die edge, per direction.
+        reach_mm: longest wire.
+    """
+
+    name: str
+    latency_s: float
+    joules_per_byte: float
+    efficiency: float
+    density_bytes_per_s_per_mm: float
+    reach_mm: float
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place on the interposer: centre and size in mm (a grid tile, or a rectangle of a floorplan)."""
+
+    x_mm: float
+    y_mm: float
+    width_mm: float
+    height_mm: float
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Slots and the links between them.
+
+    Attributes:
+        kind: `"mesh"`, `"torus"`, `"hex"` or `"floorplan"`.
+        columns, rows: of a grid; 0 for a floorplan.
+        slots: the places, in row-major order for grids.
+        edges: undirected links as pairs of slot indices, each pair once, smaller index first, sorted.
+    """
+
+    kind: str
+    columns: int
+    rows: int
+    slots: tuple[Slot, ...]
+    edges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class PackageLimits:
+    """What the package may not exceed; None = no limit stated."""
+
+    silicon_mm2: float | None = None
+    interposer_mm2: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True)
+class DieGroup:
+    """Equal dies of a package under one name of the design, e.g. `Ap` × 5.
+
+    Attributes:
+        name: the design's name for the group.
+        chiplet: the die type.
+        count: how many.
+        families: operator families it serves natively: `"attention"`, `"ssm"`; empty = all.
+        phase: `"prefill"`, `"decode"` or `"any"`.
+    """
+
+    name: str
+    chiplet: Chiplet
+    count: int
+    families: tuple[str, ...] = ()
+    phase: str = "any"
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """Equal memory stacks of a package under one name."""
+
+    name: str
+    stack: MemoryStack
+    count: int
+
+
+@dataclass(frozen=True)
+class Package:
+    """Dies and memory stacks on a topology of NoI links.
+
+    Components are numbered: all dies group by group in order, then all stacks group by group.
+    A placement gives each component a slot.
+
+    Attributes:
+        link_bandwidth_bytes_per_s: of every NoI link, per direction.
+        memory_is_leaf: True where no route may pass through a memory tile (no routing base die).
+    """
+
+    name: str
+    topology: Topology
+    link: LinkClass
+    link_bandwidth_bytes_per_s: float
+    dies: tuple[DieGroup, ...]
+    memories: tuple[MemoryGroup, ...]
+    memory_is_leaf: bool = True
+    limits: PackageLimits = field(default_factory=PackageLimits)
+    source: str = ""
+
+    @property
+    def die_count(self) -> int:
+        """Number of compute dies."""
+        return sum(group.count for group in self.dies)
+
+    @property
+    def stack_count(self) -> int:
+        """Number of memory stacks."""
+        return sum(group.count for group in self.memories)
+
+    def die_indices(self, group_name: str) -> tuple[int, ...]:
+        """Component indices of a die group."""
+        start = 0
+        for group in self.dies:
+            if group.name == group_name:
+                return tuple(range(start, start + group.count))
+            start += group.count
+        raise KeyError(group_name)
+
+    def chiplet_of(self, die: int) -> Chiplet:
+        """Die type of a compute component."""
+        for group in self.dies:
+            if die < group.count:
+                return group.chiplet
+            die -= group.count
+        raise IndexError(die)

@@ -1,0 +1,1 @@
+"""Operators to dies, operands to memory."""

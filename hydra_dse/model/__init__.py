@@ -1,0 +1,1 @@
+"""LLMs as blocks of operators: parameters, caches, FLOPs and bytes."""

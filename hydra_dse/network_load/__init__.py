@@ -1,0 +1,1 @@
+"""Link loads and contention in closed form."""

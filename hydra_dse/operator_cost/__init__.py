@@ -1,0 +1,1 @@
+"""Time, bytes and energy of an operator on a die."""

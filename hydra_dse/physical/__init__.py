@@ -1,0 +1,1 @@
+"""Area and power of a package."""

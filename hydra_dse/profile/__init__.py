@@ -1,0 +1,1 @@
+"""Service profiles of placed designs."""

@@ -1,0 +1,8 @@
+"""Metric names with units, and the result of evaluating designs."""
+
+from __future__ import annotations
+
+from hydra_dse.results.metrics import METRICS, Metric, metric
+from hydra_dse.results.nouns import Evaluation, Violation
+
+__all__ = ["METRICS", "Evaluation", "Metric", "Violation", "metric"]

@@ -1,0 +1,51 @@
+"""What an evaluator returns for one design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A constraint that a design breaks: what it asks for, what there is, and what would help."""
+
+    constraint: str
+    demand: float
+    bound: float
+    unit: str
+    levers: tuple[str, ...] = ()
+
+    @property
+    def excess(self) -> float:
+        """Relative excess of demand over the bound (> 0 when violated): the constraint value of a search."""
+        scale = abs(self.bound) if self.bound else 1.0
+        return (self.demand - self.bound) / scale
+
+    def __str__(self) -> str:
+        levers = f"; levers: {', '.join(self.levers)}" if self.levers else ""
+        return f"{self.constraint}: needs {self.demand:.4g} {self.unit}, has {self.bound:.4g} {self.unit}{levers}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of one design under one workload.
+
+    Attributes:
+        source: `"estimated"`, `"simulated"` or `"measured"`.
+        metrics: value by metric name; None where it cannot be computed (infeasible or overloaded).
+        intervals: 90 % (estimated) or 95 % (simulated) interval by metric name, where known.
+        violations: empty for a feasible design.
+        notes: what a reader must know, e.g. that the input lies outside the validated range.
+    """
+
+    source: str
+    metrics: Mapping[str, float | None]
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no constraint is broken."""
+        return not self.violations

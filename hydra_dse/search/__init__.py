@@ -1,0 +1,1 @@
+"""Optuna studies with vectorised inner batches."""

@@ -1,0 +1,1 @@
+"""Jobs: sweep, validate; run directories; simulator lookup."""

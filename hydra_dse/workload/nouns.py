@@ -1,0 +1,130 @@
+"""A workload: which requests arrive, when, how long they are, and what their users were promised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.model.blocks import Model
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Sampled or recorded requests in order of arrival; all arrays have one entry per request.
+
+    Attributes:
+        arrival_s: arrival time from the start.
+        prompt_tokens, output_tokens: lengths, each at least 1.
+        class_index: index into `Workload.classes`.
+        blocks: optional prefix block ids per request (trace-dependent block size), for prefix caching.
+    """
+
+    arrival_s: FloatArray
+    prompt_tokens: IntArray
+    output_tokens: IntArray
+    class_index: IntArray
+    blocks: tuple[tuple[int, ...], ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+@dataclass(frozen=True)
+class LengthPoints:
+    """Joint length distribution as weighted points (weights sum to 1): the input of moments and size bins."""
+
+    prompt_tokens: FloatArray
+    output_tokens: FloatArray
+    weight: FloatArray
+
+    def mean(self, values: FloatArray) -> float:
+        """Weighted mean of any function evaluated at the points."""
+        return float(np.dot(self.weight, values))
+
+
+@dataclass(frozen=True)
+class ArrivalStatistics:
+    """What an analytical model needs of an arrival process.
+
+    Attributes:
+        rate_per_s: mean rate.
+        cv: coefficient of variation of the gaps (1 for Poisson, 0 for deterministic).
+        phases: `((rate_per_s, mean_sojourn_s), …)` of a two-state MMPP, empty otherwise.
+    """
+
+    rate_per_s: float
+    cv: float = 1.0
+    phases: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Slo:
+    """Service level: share `percentile` of requests must meet both bounds (None = no bound)."""
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    percentile: float = 0.9
+
+
+class Lengths:
+    """Joint distribution of prompt and output lengths.  Subclasses: fixed, lognormal, empirical."""
+
+    def sample(self, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Draw `count` pairs (prompt tokens, output tokens), each at least 1."""
+        raise NotImplementedError
+
+    def points(self) -> LengthPoints:
+        """The distribution as weighted points, for moments and size bins."""
+        raise NotImplementedError
+
+
+class Arrivals:
+    """An arrival process.  Subclasses: deterministic, Poisson, gamma, MMPP, piecewise, diurnal, trace replay."""
+
+    def sample(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Arrival times of `count` requests in s, ascending, from 0."""
+        raise NotImplementedError
+
+    def statistics(self) -> ArrivalStatistics:
+        """Rate and burstiness for analytical models."""
+        raise NotImplementedError
+
+    def with_rate(self, rate_per_s: float) -> Arrivals:
+        """The same process, time-scaled to another mean rate."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RequestClass:
+    """A class of requests: its share of arrivals, lengths, promise and priority (0 = first)."""
+
+    name: str
+    lengths: Lengths
+    share: float = 1.0
+    slo: Slo = field(default_factory=Slo)
+    priority: int = 0
+    model_index: int = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests of one or several classes for one or several models.
+
+    Attributes:
+        models: the models served; a class names one by index.
+        classes: with shares that sum to 1.
+        replay: recorded requests with their own lengths; when given they replace sampling.
+        source: where its statistics come from.
+    """
+
+    name: str
+    models: tuple[Model, ...]
+    arrivals: Arrivals
+    classes: tuple[RequestClass, ...]
+    replay: Requests | None = None
+    source: str = ""

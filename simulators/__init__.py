@@ -1,0 +1,1 @@
+"""SimPy simulators that validate designs, independent of the analytical estimator."""
