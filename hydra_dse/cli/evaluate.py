@@ -1,0 +1,112 @@
+"""`hydra-dse estimate` and `hydra-dse simulate`: one design under one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from hydra_dse.cli.options import json_option, set_option
+from hydra_dse.design.nouns import Design
+from hydra_dse.results import Evaluation
+from hydra_dse.workload.nouns import Workload
+
+workload_option = click.option(
+    "--workload", required=True, metavar="WORKLOAD", help="A workload file or a bundled name (`hydra-dse list workloads`)."
+)
+model_option = click.option("--model", metavar="CONFIG", help="Model to serve instead of the workload's own.")
+calibration_option = click.option("--calibration", default="default", show_default=True, metavar="NAME_OR_FILE")
+
+
+def load_pair(design: str, workload: str, model: str | None, overrides: Sequence[str]) -> tuple[Design, Workload]:
+    """Load a design (a file, or RUN:ID) and a workload; overrides start with `workload.` or `design.`."""
+    from hydra_dse.config import load_design, load_workload
+    from hydra_dse.errors import Fault, InputError
+    from hydra_dse.studies import design_of_run
+
+    parts: dict[str, list[str]] = {"workload": [f"model={model}"] if model else [], "design": []}
+    for override in overrides:
+        section, dot, rest = override.partition(".")
+        if not dot or section not in parts:
+            raise InputError(Fault("must start with 'workload.' or 'design.'", path=f"--set {override}"))
+        parts[section].append(rest)
+    run, colon, identity = design.rpartition(":")
+    if colon and run and not parts["design"]:
+        return design_of_run(run, identity), load_workload(workload, parts["workload"])
+    return load_design(design, parts["design"]), load_workload(workload, parts["workload"])
+
+
+def show(evaluation: Evaluation, title: str, provenance: dict[str, object], as_json: bool) -> None:
+    """Print an evaluation as JSON or as tables."""
+    if as_json:
+        from hydra_dse.cli.options import evaluation_json, print_json
+
+        print_json(evaluation_json(evaluation, provenance))
+    else:
+        from hydra_dse.cli.tables import print_evaluation
+
+        print_evaluation(title, evaluation)
+
+
+@click.command()
+@click.argument("design")
+@workload_option
+@model_option
+@calibration_option
+@set_option
+@json_option
+def estimate(
+    design: str, workload: str, model: str | None, calibration: str, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
+    from hydra_dse.config import load_calibration
+    from hydra_dse.estimator import evaluate
+
+    loaded, served = load_pair(design, workload, model, overrides)
+    evaluation = evaluate([loaded], served, load_calibration(calibration))[0]
+    provenance: dict[str, object] = {"design": design, "workload": workload, "calibration": calibration}
+    show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)
+
+
+@click.command()
+@click.argument("design")
+@workload_option
+@model_option
+@calibration_option
+@click.option("--requests", type=click.IntRange(10, 10**7), default=2000, show_default=True)
+@click.option("--replications", type=click.IntRange(1, 1000), default=3, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
+@set_option
+@json_option
+def simulate(
+    design: str,
+    workload: str,
+    model: str | None,
+    calibration: str,
+    requests: int,
+    replications: int,
+    seed: int,
+    simulator: str,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run DESIGN (a YAML file, or RUN:ID) through the discrete-event simulator."""
+    from hydra_dse.config import load_calibration
+    from hydra_dse.design.evaluator import EvaluationOptions
+    from hydra_dse.placement import place_design
+    from hydra_dse.studies import find_simulator
+
+    loaded, served = load_pair(design, workload, model, overrides)
+    engine = find_simulator(simulator)
+    placed, violations = place_design(loaded, served.models[0], seed)
+    if violations:
+        evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
+    else:
+        options = EvaluationOptions(requests=requests, replications=replications)
+        evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed)[0]
+    provenance: dict[str, object] = {
+        "design": design, "workload": workload, "calibration": calibration, "simulator": simulator,
+        "requests": requests, "replications": replications, "seed": seed,
+    }  # fmt: skip
+    show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)

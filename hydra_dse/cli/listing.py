@@ -1,0 +1,28 @@
+"""`hydra-dse list KIND`."""
+
+from __future__ import annotations
+
+import click
+
+from hydra_dse.cli.options import json_option
+
+KINDS = ("models", "workloads", "spaces", "experiments", "chiplets", "memories", "links")
+
+
+@click.command(name="list")
+@click.argument("kind", type=click.Choice(KINDS), required=False)
+@json_option
+def listing(kind: str | None, as_json: bool) -> None:
+    """Print the names of what is bundled."""
+    from hydra_dse.cli.options import print_json
+    from hydra_dse.config import bundled
+
+    names = {each: list(bundled(each)) for each in ([kind] if kind else KINDS)}
+    if as_json:
+        print_json(names)
+        return
+    for each, members in names.items():
+        if not kind:
+            click.echo(f"{each}:")
+        for member in members:
+            click.echo(member if kind else f"  {member}")

@@ -1,0 +1,3 @@
+"""Tables of `model show`."""
+
+from __future__ import annotations

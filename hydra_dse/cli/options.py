@@ -1,0 +1,64 @@
+"""Options that several commands share, and how results leave the program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from hydra_dse import __version__
+from hydra_dse.results import Evaluation, metric
+
+SCHEMA_VERSION = 1
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """`--json`: print one JSON object instead of tables."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+
+
+def set_option(command: Command) -> Command:
+    """`--set a.b=c`: replace a value of the input, checked by the same schema."""
+    return click.option(
+        "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a value, e.g. workload.arrivals.rate=3/s."
+    )(command)
+
+
+def print_json(data: Mapping[str, object]) -> None:
+    """Write one JSON object with its schema version; NaN and infinity never appear in it."""
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2, allow_nan=False, default=str)
+    sys.stdout.write(text + "\n")
+
+
+def finite(value: float | None) -> float | None:
+    """Return None for what JSON cannot say."""
+    if value is None or value != value or value in (float("inf"), float("-inf")):
+        return None
+    return float(value)
+
+
+def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, object]) -> dict[str, object]:
+    """The JSON shape of `estimate` and `simulate`."""
+    return {
+        "source": evaluation.source,
+        "metrics": {name: finite(value) for name, value in evaluation.metrics.items()},
+        "intervals": {name: [finite(low), finite(high)] for name, (low, high) in evaluation.intervals.items()},
+        "units": {name: metric(name).unit for name in evaluation.metrics},
+        "feasible": evaluation.feasible,
+        "violations": [
+            {
+                "constraint": violation.constraint,
+                "demand": finite(violation.demand),
+                "bound": finite(violation.bound),
+                "unit": violation.unit,
+                "levers": list(violation.levers),
+            }
+            for violation in evaluation.violations
+        ],
+        "notes": list(evaluation.notes),
+        "provenance": {"version": __version__, **provenance},
+    }

@@ -1,0 +1,58 @@
+"""Tables for people: rich on a terminal, plain text in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hydra_dse.results import Evaluation, metric
+
+
+def console() -> Console:
+    """A console on standard output; 120 columns and no control characters when it is not a terminal."""
+    terminal = sys.stdout.isatty()
+    return Console(width=None if terminal else 120, highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, `n/a` where there is no value."""
+    if value is None or value != value:
+        return "n/a"
+    magnitude = abs(value)
+    if magnitude and (magnitude >= 1e6 or magnitude < 1e-3):
+        return f"{value:.3e}"
+    if magnitude >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
+    """Print rows of strings; the first `left` columns are aligned left, the others right."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(Text(column), justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def print_evaluation(title: str, evaluation: Evaluation) -> None:
+    """Print metrics with units and intervals, then violations and notes."""
+    out = console()
+    rows = []
+    for name, value in evaluation.metrics.items():
+        low_high = evaluation.intervals.get(name)
+        interval = f"{number(low_high[0])} – {number(low_high[1])}" if low_high and value is not None else ""
+        rows.append((name, number(value), metric(name).unit, interval))
+    level = "90 % interval" if evaluation.source == "estimated" else "95 % CI"
+    print_table(f"{title} ({evaluation.source})", ("metric", "value", "unit", level), rows)
+    if not evaluation.feasible:
+        out.print("infeasible:")
+        for violation in evaluation.violations:
+            out.print(f"  {violation}")
+    for note in evaluation.notes:
+        out.print(f"note: {note}")
