@@ -1,1 +1,50 @@
 """Operators to dies, operands to memory."""
+
+from __future__ import annotations
+
+from hydra_dse.mapping.flows import Flows, LedgerRow, flows_of, ledger, operator_traffic, reference_traffic, traffic
+from hydra_dse.mapping.formats import speed_of
+from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
+from hydra_dse.mapping.layout import memory_sites
+from hydra_dse.mapping.lower import map_design, map_operands
+from hydra_dse.mapping.nouns import (
+    ExecutionGroup,
+    MappedDesign,
+    MappedOperator,
+    MappedPool,
+    MemoryPlan,
+    MemorySite,
+    Transfer,
+)
+from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.violations import die_violations, mapping_violations, memory_violations
+
+__all__ = [
+    "ExecutionGroup",
+    "Flows",
+    "LedgerRow",
+    "MappedDesign",
+    "MappedOperator",
+    "MappedPool",
+    "MemoryPlan",
+    "MemorySite",
+    "Operands",
+    "Transfer",
+    "die_violations",
+    "flows_of",
+    "groups_of_class",
+    "groups_of_pool",
+    "ledger",
+    "map_design",
+    "map_operands",
+    "mapping_violations",
+    "memory_sites",
+    "memory_violations",
+    "operands_of",
+    "operator_traffic",
+    "pool_names",
+    "precision_of",
+    "reference_traffic",
+    "speed_of",
+    "traffic",
+]

@@ -9,6 +9,9 @@ copy, so a hand-off between them is a pointer.  "interleaved" homes spread every
 
 The residual stream is sharded over all dies of a pool.  A column-parallel operator gathers it, a row-parallel
 one reduces into it; the ledger of both is in `Transfer`.
+
+A "stack" in every array below is a memory site: the package's stacks in component order, then the memory fixed to
+dies that have some (a GPU), in the order of those dies.
 """
 
 from __future__ import annotations
@@ -24,6 +27,18 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class MemorySite:
+    """A place where operands lie: a stack of the package, or the memory of the die `component` itself."""
+
+    component: int
+    name: str
+    capacity_bytes: float
+    bandwidth_bytes_per_s: float
+    joules_per_byte: float
+    ports: int = 0
+
+
+@dataclass(frozen=True)
 class Transfer:
     """Activations between dies.
 
@@ -31,12 +46,15 @@ class Transfer:
         sources, targets: component indices of dies.
         share: shape (sources, targets): bytes moved per byte of the operand; entries of a die to itself are 0.
         elements_per_token: width of the operand, in elements per row of the operator.
+        kind: `"gather"` (residual stream to the group), `"reduce"` (partial sums to the residual stream) or
+            `"forward"` (from the group of the preceding operator).
     """
 
     sources: tuple[int, ...]
     targets: tuple[int, ...]
     share: FloatArray
     elements_per_token: float
+    kind: str = "gather"
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,7 @@ class ExecutionGroup:
         weight_fetch: shape (stacks, dies): bytes that flow per byte of (non-resident) weights; sums to the
             number of copies streamed (1 for a tensor split, the number of dies for replicas).
         cache_fetch: shape (stacks, dies): the same for KV and state; sums to 1.
+        parallelism: `"tensor"` (each die holds a slice of every weight) or `"replica"` (each a share of the rows).
     """
 
     die_groups: tuple[str, ...]
@@ -57,6 +76,7 @@ class ExecutionGroup:
     work_share: FloatArray
     weight_fetch: FloatArray
     cache_fetch: FloatArray
+    parallelism: str = "tensor"
 
 
 @dataclass(frozen=True)
@@ -90,7 +110,7 @@ class MemoryPlan:
     """Static memory of the package: who holds what.
 
     Attributes:
-        capacity_bytes, weight_bytes: per stack, shape (stacks,).
+        capacity_bytes, weight_bytes: per stack, shape (stacks,); pools share one copy of the weights.
         cache_bytes: memory left for KV and state over all stacks that can be used in proportion (a stack that
             fills first bounds it).
         kv_bytes_per_token, state_bytes_per_sequence: of the served model at its precision.
@@ -105,12 +125,21 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class MappedDesign:
-    """A design lowered for one model."""
+    """A design lowered for one model.
+
+    Attributes:
+        handoff_bytes_per_token, handoff_bytes_per_sequence: bytes that move when a request goes from prefill to
+            decode; 0 where both pools read the same memory (the request is handed over by pointer).
+        sites: the memory sites that the stack axes of all arrays stand for.
+        component_count: dies and stacks of the package: the size of traffic matrices.
+    """
 
     pools: tuple[MappedPool, ...]
     memory: MemoryPlan
     handoff_bytes_per_token: float = 0.0
     handoff_bytes_per_sequence: float = 0.0
+    sites: tuple[MemorySite, ...] = ()
+    component_count: int = 0
 
     def pool(self, name: str) -> MappedPool:
         """Return the pool called `name`."""

@@ -1,0 +1,157 @@
+"""The byte ledger of an iteration: what each operator moves, from where to where.
+
+Bytes of one instance: weights that are not resident flow from their sites to the dies (every copy of them), KV and
+state are read by, and written back by, the die that holds their part; activations move between dies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.design.nouns import Design
+from hydra_dse.mapping.lower import map_operands
+from hydra_dse.mapping.nouns import ExecutionGroup, MappedDesign, MappedOperator, MappedPool
+from hydra_dse.mapping.operands import operands_of, precision_of
+from hydra_dse.model.blocks import Model
+from hydra_dse.model.operators import Batch, Demand, Number
+from hydra_dse.model.precision import Precision
+
+FloatArray = NDArray[np.float64]
+
+# A request of medium length in a batch of medium size: what a placement is optimised for.
+REFERENCE_PROMPT_TOKENS = 1024.0
+REFERENCE_OUTPUT_TOKENS = 256.0
+REFERENCE_BATCH = 16.0
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Bytes of one operator instance in one iteration, before they are spread over sites and dies.
+
+    Attributes:
+        weights: streamed per copy (resident weights taken off).
+        kv_reads, kv_writes, state_reads, state_writes: between sites and dies.
+        transfers: bytes of the operand of each transfer of the operator, in order.
+    """
+
+    weights: Number
+    kv_reads: Number
+    kv_writes: Number
+    state_reads: Number
+    state_writes: Number
+    transfers: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One operand of one operator over all its instances, in bytes per iteration by memory site.
+
+    `operand` is `"weights"`, `"kv read"`, `"kv write"`, `"state read"`, `"state write"` or `"activations (gather)"`,
+    `"activations (reduce)"`, `"activations (forward)"` (between dies; no site).  `copies`: how often it is streamed.
+    """
+
+    pool: str
+    operator: str
+    operand: str
+    total_bytes: float
+    copies: float
+    site_bytes: FloatArray
+
+
+def flows_of(mapped: MappedOperator, demand: Demand, precision: Precision) -> Flows:
+    """Return the bytes that one instance moves for a demand of `mapped.operator`."""
+    return Flows(
+        weights=demand.weight_bytes * (1.0 - mapped.resident_share),
+        kv_reads=demand.kv_read_bytes,
+        kv_writes=demand.kv_write_bytes,
+        state_reads=demand.state_read_bytes,
+        state_writes=demand.state_write_bytes,
+        transfers=tuple(
+            demand.rows * transfer.elements_per_token * precision.activation_bytes for transfer in mapped.transfers
+        ),
+    )
+
+
+def operator_traffic(design: MappedDesign, group: ExecutionGroup, mapped: MappedOperator, flows: Flows) -> FloatArray:
+    """Bytes of one instance from component to component, shape (components, components); flows are scalars."""
+    matrix = np.zeros((design.component_count, design.component_count))
+    at, dies = [site.component for site in design.sites], list(group.dies)
+    reads = group.weight_fetch * flows.weights + group.cache_fetch * (flows.kv_reads + flows.state_reads)
+    matrix[np.ix_(at, dies)] += reads
+    matrix[np.ix_(dies, at)] += group.cache_fetch.T * (flows.kv_writes + flows.state_writes)
+    for transfer, amount in zip(mapped.transfers, flows.transfers, strict=True):
+        matrix[np.ix_(transfer.sources, transfer.targets)] += transfer.share * amount
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def traffic(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> FloatArray:
+    """Bytes of one iteration from component to component, shape (components, components), all instances."""
+    pool = design.pool(pool) if isinstance(pool, str) else pool
+    total = np.zeros((design.component_count, design.component_count))
+    for mapped in pool.operators:
+        flows = flows_of(mapped, mapped.operator.demand(batch, precision), precision)
+        matrix = operator_traffic(design, pool.groups[mapped.group], mapped, flows)
+        total += mapped.operator.count * matrix
+    return total
+
+
+def reference_traffic(design: Design, model: Model) -> FloatArray:
+    """Bytes per served request from component to component, the input of placement.
+
+    A request of 1,024 prompt and 256 output tokens, decoded in a batch of 16.  Every die of a group counts alike and
+    nothing is resident, so that the result does not depend on what link bandwidth displaces on a die.
+    """
+    operands = operands_of(model, precision_of(design, model))
+    mapped = map_operands(design, operands, equal_dies=True)
+    prompt, output, batch = REFERENCE_PROMPT_TOKENS, REFERENCE_OUTPUT_TOKENS, REFERENCE_BATCH
+    prefill = Batch(
+        prefill_tokens=prompt,
+        prefill_sequences=1.0,
+        prefill_pairs=prompt**2 / 2,
+        prefill_context_tokens=prompt,
+        emitted_tokens=1.0,
+    )
+    decode = Batch(
+        decode_sequences=batch,
+        decode_context_tokens=batch * (prompt + output / 2),
+        emitted_tokens=batch,
+    )
+    first, last = mapped.pools[0], mapped.pools[-1]
+    return traffic(mapped, first, prefill, operands.precision) + (
+        traffic(mapped, last, decode, operands.precision) * output / batch
+    )
+
+
+def ledger(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> list[LedgerRow]:
+    """Return the ledger of one iteration: a row per operator and operand that moves."""
+    pool = design.pool(pool) if isinstance(pool, str) else pool
+    rows: list[LedgerRow] = []
+    for mapped in pool.operators:
+        flows = flows_of(mapped, mapped.operator.demand(batch, precision), precision)
+        rows += _operand_rows(pool, mapped, flows, len(design.sites))
+    return [row for row in rows if row.total_bytes > 0]
+
+
+def _operand_rows(pool: MappedPool, mapped: MappedOperator, flows: Flows, sites: int) -> list[LedgerRow]:
+    group, count, name = pool.groups[mapped.group], mapped.operator.count, mapped.operator.name
+    cached = {
+        "kv read": flows.kv_reads,
+        "kv write": flows.kv_writes,
+        "state read": flows.state_reads,
+        "state write": flows.state_writes,
+    }
+    fetched = group.weight_fetch.sum(axis=1)
+    weights = float(flows.weights) * count * fetched
+    rows = [LedgerRow(pool.name, name, "weights", float(weights.sum()), float(fetched.sum()), weights)]
+    for operand, amount in cached.items():
+        part = float(amount) * count * group.cache_fetch.sum(axis=1)
+        rows.append(LedgerRow(pool.name, name, operand, float(part.sum()), 1.0, part))
+    for transfer, amount in zip(mapped.transfers, flows.transfers, strict=True):
+        copies = float(transfer.share.sum())
+        total = float(amount) * count * copies
+        rows.append(LedgerRow(pool.name, name, f"activations ({transfer.kind})", total, copies, np.zeros(sites)))
+    return rows

@@ -1,0 +1,118 @@
+"""Shares of work and homes of operands: the unit interval cut among dies and among memory sites.
+
+Die `i` owns an interval as long as its share of the work, site `j` one as long as its share of the bandwidth.
+A byte flows from `j` to `i` where the two overlap ("aligned"), or in proportion to both ("interleaved").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.hardware.components import Chiplet, Package
+from hydra_dse.mapping.nouns import MemorySite
+
+FloatArray = NDArray[np.float64]
+
+# HBM3 access energy, 7 pJ/bit (APEX constants, the lab behind arXiv 2608.19395): the noun of a die with its own
+# memory states no figure of its own.
+LOCAL_MEMORY_JOULES_PER_BYTE = 56e-12
+
+
+def memory_sites(package: Package) -> tuple[MemorySite, ...]:
+    """Return the stacks of a package in component order, then the memory fixed to its dies."""
+    sites: list[MemorySite] = []
+    component = package.die_count
+    for group in package.memories:
+        for number in range(group.count):
+            stack = group.stack
+            name = f"{group.name}[{number}]"
+            sites.append(
+                MemorySite(
+                    component + number,
+                    name,
+                    stack.capacity_bytes,
+                    stack.bandwidth_bytes_per_s,
+                    stack.joules_per_byte,
+                    stack.ports,
+                )
+            )
+        component += group.count
+    return (*sites, *_die_sites(package))
+
+
+def _die_sites(package: Package) -> list[MemorySite]:
+    sites, component = [], 0
+    for group in package.dies:
+        for number in range(group.count):
+            die = group.chiplet
+            if die.memory_bytes > 0 and die.memory_bandwidth_bytes_per_s > 0:
+                name = f"{group.name}[{number}].memory"
+                bandwidth = die.memory_bandwidth_bytes_per_s
+                energy = LOCAL_MEMORY_JOULES_PER_BYTE
+                sites.append(MemorySite(component + number, name, die.memory_bytes, bandwidth, energy))
+        component += group.count
+    return sites
+
+
+def bandwidth_shares(sites: Sequence[MemorySite]) -> FloatArray:
+    """Each site's share of the bandwidth of all: its share of every operand."""
+    bandwidth = np.array([site.bandwidth_bytes_per_s for site in sites], dtype=np.float64)
+    total = bandwidth.sum()
+    return bandwidth / total if total > 0 else bandwidth
+
+
+def work_shares(chiplets: Sequence[Chiplet]) -> FloatArray:
+    """Each die's share of the work: its matrix peak over that of all (its vector peak where none multiplies)."""
+    rate = np.array([die.matmul_flops_per_s for die in chiplets], dtype=np.float64)
+    if not rate.sum() > 0:
+        rate = np.array([die.vector_flops_per_s for die in chiplets], dtype=np.float64)
+    if not rate.sum() > 0:
+        rate = np.ones(len(chiplets))
+    return np.asarray(rate / rate.sum())
+
+
+def overlaps(rows: FloatArray, columns: FloatArray) -> FloatArray:
+    """Overlap of two cuts of the unit interval, shape (rows, columns); sums to 1."""
+    row_ends, column_ends = np.cumsum(rows), np.cumsum(columns)
+    low = np.maximum((row_ends - rows)[:, None], (column_ends - columns)[None, :])
+    high = np.minimum(row_ends[:, None], column_ends[None, :])
+    return np.asarray(np.maximum(high - low, 0.0))
+
+
+def fetch_matrix(site_share: FloatArray, work_share: FloatArray, homes: str) -> FloatArray:
+    """Bytes that flow from each site to each die per byte of an operand that is held once; sums to 1."""
+    if homes == "interleaved":
+        return np.outer(site_share, work_share)
+    return overlaps(site_share, work_share)
+
+
+@lru_cache(maxsize=4096)
+def imbalance(units: int, shares: tuple[float, ...]) -> float:
+    """Work of the most loaded die over its fair share when `units` equal, indivisible units are dealt out.
+
+    The least `x ≥ 1` with `Σ_i floor(x·units·share_i) ≥ units`; for equal shares over `d` dies this is
+    `ceil(units/d)·d/units`.
+    """
+    if units <= 0 or len(shares) < 2:
+        return 1.0
+    if sum(_whole(units * share) for share in shares) >= units:
+        return 1.0
+    fair = [units * share for share in shares if share > 0]
+    steps = sorted({count / amount for amount in fair for count in range(1, units + 1) if count >= amount})
+    low, high = 0, len(steps) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if sum(_whole(steps[middle] * amount) for amount in fair) >= units:
+            high = middle
+        else:
+            low = middle + 1
+    return steps[low]
+
+
+def _whole(amount: float) -> int:
+    # A share such as 1/3 of 24 heads must count as 8, not as 7.999…
+    return int(amount + 1e-9)

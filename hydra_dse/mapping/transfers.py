@@ -1,0 +1,86 @@
+"""Activations that move between dies before and after each operator.
+
+The residual stream is sharded over all dies of a pool.  Under a tensor split (by width) every die of a group
+receives all of it (`gather`) and gives every die of the pool its part of the sums (`reduce`): no multicast is assumed.
+Under replicas (split by rows) only the rows that a die does not hold itself move.  An operator that gathers nothing
+finds its input where its predecessor left it, so it moves only where the two run on different groups (`forward`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.mapping.layout import overlaps
+from hydra_dse.mapping.nouns import ExecutionGroup, Transfer
+from hydra_dse.model.operators import Operator, OperatorClass
+
+FloatArray = NDArray[np.float64]
+Shares = tuple[tuple[int, ...], tuple[int, ...], FloatArray]
+
+# Operators that work inside a mixer or a feed-forward part, whose input is not the residual stream.
+_INNER = frozenset(OperatorClass) - {
+    OperatorClass.EMBEDDING,
+    OperatorClass.NORM,
+    OperatorClass.ROUTER,
+    OperatorClass.LM_HEAD,
+}
+
+
+def transfers_of(
+    placed: Sequence[tuple[Operator, int]], groups: Sequence[ExecutionGroup], homes: ExecutionGroup
+) -> list[tuple[Transfer, ...]]:
+    """Return the transfers of each operator; `homes` is the group of all dies, which holds the residual stream."""
+    gathers = [_gather(group, homes) for group in groups]
+    reduces = [_reduce(group, homes) for group in groups]
+    moves: list[tuple[Transfer, ...]] = []
+    previous: tuple[Operator, int] | None = None
+    for operator, group in placed:
+        mine = []
+        if operator.gather_elements_per_token > 0:
+            mine += _transfer(gathers[group], operator.gather_elements_per_token, "gather")
+        elif previous is not None and _follows(operator, previous[0]) and previous[1] != group:
+            # Half of what an operator holds per token is its input, half its output.
+            width = operator.activation_elements_per_token / 2
+            mine += _transfer(_forward(groups[previous[1]], groups[group]), width, "forward")
+        if operator.reduce_elements_per_token > 0:
+            mine += _transfer(reduces[group], operator.reduce_elements_per_token, "reduce")
+        moves.append(tuple(mine))
+        if operator.kind is not OperatorClass.NORM:
+            previous = (operator, group)
+    return moves
+
+
+def _follows(operator: Operator, before: Operator) -> bool:
+    return operator.kind in _INNER and before.kind in _INNER and before.reduce_elements_per_token == 0
+
+
+def _transfer(shares: Shares, elements: float, kind: str) -> list[Transfer]:
+    sources, targets, share = shares
+    return [Transfer(sources, targets, share, elements, kind)] if share.any() else []
+
+
+def _gather(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
+    if group.parallelism == "replica":
+        return _forward(homes, group)
+    share = np.repeat(homes.work_share[:, None], len(group.dies), axis=1)
+    return homes.dies, group.dies, _without_self(share, homes.dies, group.dies)
+
+
+def _reduce(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
+    if group.parallelism == "replica":
+        return _forward(group, homes)
+    share = np.repeat(homes.work_share[None, :], len(group.dies), axis=0)
+    return group.dies, homes.dies, _without_self(share, group.dies, homes.dies)
+
+
+def _forward(source: ExecutionGroup, target: ExecutionGroup) -> Shares:
+    share = overlaps(source.work_share, target.work_share)
+    return source.dies, target.dies, _without_self(share, source.dies, target.dies)
+
+
+def _without_self(share: FloatArray, sources: tuple[int, ...], targets: tuple[int, ...]) -> FloatArray:
+    same = np.array(sources)[:, None] == np.array(targets)[None, :]
+    return np.where(same, 0.0, share)

@@ -1,0 +1,76 @@
+"""What a design lacks to serve a model at all."""
+
+from __future__ import annotations
+
+from hydra_dse.design.nouns import Design
+from hydra_dse.hardware.components import DieGroup
+from hydra_dse.mapping.formats import speed_of
+from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
+from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
+from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.model.blocks import Model
+from hydra_dse.results.nouns import Violation
+
+
+def mapping_violations(design: Design, model: Model) -> tuple[Violation, ...]:
+    """Return every reason why a design cannot hold or run a model; empty where it can."""
+    operands = operands_of(model, precision_of(design, model))
+    return (*memory_violations(design, operands), *die_violations(design, operands))
+
+
+def memory_violations(design: Design, operands: Operands) -> tuple[Violation, ...]:
+    """No memory at all, or weights that do not fit with room for one token of one sequence."""
+    sites = memory_sites(design.package)
+    if not sites:
+        return (Violation("no memory on the package", 1, 0, "stacks", ("add a memory stack",)),)
+    share = bandwidth_shares(sites)
+    bound = min(site.capacity_bytes / part for site, part in zip(sites, share, strict=True) if part > 0)
+    least = operands.weight_bytes + operands.state_bytes_per_sequence + operands.kv_bytes_per_token
+    if least <= bound:
+        return ()
+    levers = ("more memory stacks", "larger stacks", "weights of fewer bits", "a smaller model")
+    return (Violation("weights and one sequence exceed memory", least, bound, "bytes", levers),)
+
+
+def die_violations(design: Design, operands: Operands) -> tuple[Violation, ...]:
+    """A pool without dies, an operator class without a die group, a number format without hardware."""
+    found: list[Violation] = []
+    for pool in pool_names(design):
+        groups = groups_of_pool(design.package, pool)
+        if not groups:
+            levers = (f"add a die group of phase {pool!r} or 'any'", "serve colocated")
+            found.append(Violation(f"no dies in pool {pool!r}", 1, 0, "dies", levers))
+            continue
+        found += _unmapped(design, operands, pool, groups)
+        found += _unsupported(operands, groups)
+    return tuple(dict.fromkeys(found))
+
+
+def _unmapped(design: Design, operands: Operands, pool: str, groups: tuple[DieGroup, ...]) -> list[Violation]:
+    kinds = dict.fromkeys(operator.kind for operator in operands.operators)
+    return [
+        Violation(
+            f"no die group of pool {pool!r} runs {kind.value!r} operators",
+            1,
+            0,
+            "die groups",
+            (f"add a die group of that family to pool {pool!r}", f"map {kind.value!r} to another group"),
+        )
+        for kind in kinds
+        if not groups_of_class(groups, design.mapping, kind)
+    ]
+
+
+def _unsupported(operands: Operands, groups: tuple[DieGroup, ...]) -> list[Violation]:
+    wanted = operands.precision.activations
+    return [
+        Violation(
+            f"die {group.chiplet.name!r} does not multiply {wanted}",
+            1,
+            0,
+            "formats",
+            (f"activations in {group.chiplet.matmul_format}", f"a die that supports {wanted}"),
+        )
+        for group in groups
+        if group.chiplet.matmul_flops_per_s > 0 and speed_of(group.chiplet, wanted) is None
+    ]
