@@ -98,6 +98,10 @@ class Routing:
 
         `Σ_e 1 − (1 − q_e)^tokens`, `q_e = min(1, top_k·p_e)` with Zipf probabilities `p_e`.
         """
+        if self.skew == 0:
+            # All terms are equal: one power instead of one per expert.
+            share = min(1.0, self.top_k / self.experts)
+            return np.asarray(self.experts * (1.0 - (1.0 - share) ** np.asarray(tokens, dtype=np.float64)))
         ranks = np.arange(1, self.experts + 1, dtype=np.float64)
         popularity = ranks ** -self.skew
         hit = np.minimum(1.0, self.top_k * popularity / popularity.sum())
@@ -116,7 +120,11 @@ class Operator:
         weight_copies: instances that own weights (fewer than `count` where blocks share weights).
         weight_elements: parameters of one instance (all experts of a mixture).
         matmul_flops_per_token, vector_flops_per_token: work per token (or per emitted token, see `rows_emitted`).
+        matmul_flops_per_prefill_token: work that only prompt tokens have (chunked scans run as GEMMs).
+        vector_flops_per_prefill_token, vector_flops_per_decode_token: work that only one phase has (recurrent
+            updates run on vector units in decode).
         matmul_flops_per_pair: attention work per causal query-key pair.
+        matmul_flops_per_decode_pair: the same in decode where it differs (absorbed latent attention), else None.
         reduce_width, output_width: inner and outer dimension of the GEMM (0 = none): array utilisation.
         kv_elements_per_token: KV-cache elements written per token and read per context token.
         kv_writes: whether it writes its KV (False where a layer reuses another's cache).
@@ -139,7 +147,11 @@ class Operator:
     weight_elements: float = 0.0
     matmul_flops_per_token: float = 0.0
     vector_flops_per_token: float = 0.0
+    matmul_flops_per_prefill_token: float = 0.0
+    vector_flops_per_prefill_token: float = 0.0
+    vector_flops_per_decode_token: float = 0.0
     matmul_flops_per_pair: float = 0.0
+    matmul_flops_per_decode_pair: float | None = None
     reduce_width: int = 0
     output_width: int = 0
     kv_elements_per_token: float = 0.0
@@ -157,12 +169,19 @@ class Operator:
     def demand(self, batch: Batch, precision: Precision) -> Demand:
         """Return what one instance asks for in an iteration with this batch."""
         rows = batch.emitted_tokens if self.rows_emitted else batch.tokens
-        pairs, context = self._attended(batch)
+        prefill_pairs, decode_pairs, context = self._attended(batch)
+        decode_tokens = batch.decode_sequences * batch.tokens_per_sequence
+        per_pair, per_decode_pair = self.matmul_flops_per_pair, self.matmul_flops_per_decode_pair
         state = self.state_elements * precision.state_bytes + self.conv_state_elements * precision.conv_state_bytes
         kv_token_bytes = self.kv_elements_per_token * precision.kv_bytes
         return Demand(
-            matmul_flops=rows * self.matmul_flops_per_token + pairs * self.matmul_flops_per_pair,
-            vector_flops=rows * self.vector_flops_per_token,
+            matmul_flops=rows * self.matmul_flops_per_token
+            + batch.prefill_tokens * self.matmul_flops_per_prefill_token
+            + prefill_pairs * per_pair
+            + decode_pairs * (per_pair if per_decode_pair is None else per_decode_pair),
+            vector_flops=rows * self.vector_flops_per_token
+            + batch.prefill_tokens * self.vector_flops_per_prefill_token
+            + decode_tokens * self.vector_flops_per_decode_token,
             rows=rows,
             weight_bytes=self._weights_touched(rows) * precision.weight_bytes,
             kv_read_bytes=context * kv_token_bytes,
@@ -172,15 +191,15 @@ class Operator:
             activation_bytes=rows * self.activation_elements_per_token * precision.activation_bytes,
         )
 
-    def _attended(self, batch: Batch) -> tuple[Number, Number]:
-        """Query-key pairs and context tokens read, cut by the window (exact where contexts are equal)."""
+    def _attended(self, batch: Batch) -> tuple[Number, Number, Number]:
+        """Query-key pairs of prefill and of decode, context tokens read; cut by the window (exact at equal contexts)."""
         decode = batch.decode_context_tokens
         pairs, read = batch.prefill_pairs, batch.prefill_context_tokens
         if self.window is not None:
             decode = np.minimum(decode, batch.decode_sequences * float(self.window))
             pairs = np.minimum(pairs, batch.prefill_tokens * float(self.window))
             read = np.minimum(read, batch.prefill_tokens + batch.prefill_sequences * float(self.window))
-        return pairs + decode * batch.tokens_per_sequence, read + decode
+        return pairs, decode * batch.tokens_per_sequence, read + decode
 
     def _weights_touched(self, rows: Number) -> Number:
         """Weight elements streamed: rows of a table, the distinct experts of a mixture, else all that runs."""

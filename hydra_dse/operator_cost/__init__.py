@@ -1,1 +1,32 @@
 """Time, bytes and energy of an operator on a die."""
+
+from __future__ import annotations
+
+from hydra_dse.operator_cost.compute import (
+    DieShare,
+    Work,
+    activity,
+    compute_time_s,
+    die_energy_j,
+    sram_bytes,
+    work_of,
+)
+from hydra_dse.operator_cost.memory import site_seconds_per_byte
+from hydra_dse.operator_cost.rates import DieRates, die_rates, rows_of, stack_rates
+from hydra_dse.operator_cost.utilisation import inverse_utilisation
+
+__all__ = [
+    "DieRates",
+    "DieShare",
+    "Work",
+    "activity",
+    "compute_time_s",
+    "die_energy_j",
+    "die_rates",
+    "inverse_utilisation",
+    "rows_of",
+    "site_seconds_per_byte",
+    "sram_bytes",
+    "stack_rates",
+    "work_of",
+]

@@ -1,0 +1,45 @@
+"""How far a GEMM of a given shape fills the matrix cores of a die.
+
+All rules return the factor by which the time grows over the peak, `1 / utilisation ≥ 1`.  Widths are those of the
+slice a die works on and need not be whole (they stand for the mean slice).
+
+- systolic, weight-stationary, double-buffered weights (after SCALE-Sim, arXiv 1811.02883): a fold of `R × C` weights
+  streams `T` rows in `max(T, R)` cycles; folds are dealt over the cores; one fill of `2R + C − 2` cycles.
+- mac-array (broadcast cores): an `R × C` tile of the result at a time; edge tiles run padded.
+- vector: no tile.
+- a die's own measured table (rows, share of peak), linear between its points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hydra_dse.model.operators import Number
+from hydra_dse.operator_cost.rates import DieRates
+
+
+def inverse_utilisation(rates: DieRates, rows: Number, reduce_width: Number, output_width: Number) -> Number:
+    """Return `1 / utilisation` of a GEMM `rows × reduce_width × output_width` on a die."""
+    # Fewer than one row stands for an operator that runs in some iterations only: it then has one row.
+    rows = np.maximum(rows, 1.0)
+    if rates.shape_efficiency:
+        table_rows, share = np.array(rates.shape_efficiency, dtype=np.float64).T
+        return np.asarray(1.0 / np.interp(rows, table_rows, share))
+    if rates.style == "systolic":
+        return _systolic(rates, rows, reduce_width, output_width)
+    if rates.style == "vector":
+        return 1.0
+    return _padding(rows, rates.array_rows) * _padding(output_width, rates.array_columns)
+
+
+def _systolic(rates: DieRates, rows: Number, reduce_width: Number, output_width: Number) -> Number:
+    height, width = rates.array_rows, rates.array_columns
+    folds = np.ceil(reduce_width / height) * np.ceil(output_width / width)
+    # Where there are fewer folds than cores the rows are split over the cores instead.
+    cycles = folds * np.maximum(rows, height) / rates.cores + 2.0 * height + width - 2.0
+    ideal = reduce_width * output_width * rows / (height * width * rates.cores)
+    return np.asarray(np.maximum(cycles / ideal, 1.0))
+
+
+def _padding(length: Number, tile: Number) -> Number:
+    return np.asarray(np.ceil(length / tile) * tile / length)
