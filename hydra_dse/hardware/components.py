@@ -71,7 +71,17 @@ class Chiplet:
 
 @dataclass(frozen=True)
 class MemoryStack:
-    """A memory stack or device on the package: capacity, usable bandwidth, energy, footprint and PHY."""
+    """A memory stack or device on the package.
+
+    Attributes:
+        bandwidth_bytes_per_s: the most it delivers (its interface, or what is published as usable).
+        peak_bandwidth_bytes_per_s: interface peak that calibrated efficiencies are a share of; 0 = the same.
+        joules_per_byte: of an access, interface included.
+        footprint_mm2: on the interposer.
+        phy_area_mm2: host PHY and controller, charged as silicon.
+        base_die_area_mm2: routing base die, charged where memory tiles route.
+        ports: NoI links it can feed.
+    """
 
     name: str
     technology: str
@@ -83,7 +93,13 @@ class MemoryStack:
     base_die_area_mm2: float = 0.0
     static_power_w: float = 0.0
     ports: int = 4
+    peak_bandwidth_bytes_per_s: float = 0.0
     source: str = ""
+
+    def achievable_bytes_per_s(self, efficiency: float) -> float:
+        """Bandwidth of accesses that reach this share of the interface peak, never above the usable bandwidth."""
+        peak = self.peak_bandwidth_bytes_per_s or self.bandwidth_bytes_per_s
+        return min(self.bandwidth_bytes_per_s, peak * efficiency)
 
 
 @dataclass(frozen=True)
