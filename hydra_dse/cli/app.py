@@ -68,6 +68,5 @@ class LazyGroup(click.Group):
 def app() -> None:
     """Explore chiplet packages and runtime policies that serve hybrid Transformer-Mamba LLMs.
 
-    \b
-    experiment.yaml -> sweep -> Pareto front -> validate (simulation) -> report
+    The main job: `sweep` an experiment, `validate` its Pareto front in simulation, `report` the run.
     """

@@ -12,7 +12,10 @@ from hydra_dse.results import Evaluation
 from hydra_dse.workload.nouns import Workload
 
 workload_option = click.option(
-    "--workload", required=True, metavar="WORKLOAD", help="A workload file or a bundled name (`hydra-dse list workloads`)."
+    "--workload",
+    required=True,
+    metavar="WORKLOAD",
+    help="A workload file or a bundled name (`hydra-dse list workloads`).",
 )
 model_option = click.option("--model", metavar="CONFIG", help="Model to serve instead of the workload's own.")
 calibration_option = click.option("--calibration", default="default", show_default=True, metavar="NAME_OR_FILE")

@@ -24,7 +24,11 @@ def json_option(command: Command) -> Command:
 def set_option(command: Command) -> Command:
     """`--set a.b=c`: replace a value of the input, checked by the same schema."""
     return click.option(
-        "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a value, e.g. workload.arrivals.rate=3/s."
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Replace a value, e.g. workload.arrivals.rate=3/s.",
     )(command)
 
 

@@ -1,0 +1,154 @@
+"""Figures of a run, drawn with matplotlib's object interface (no global state), at paper quality.
+
+Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.results import metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+BLUE, ORANGE, GREEN, RED, GREY, PURPLE, SKY, YELLOW = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#7F7F7F", "#CC79A7", "#56B4E9", "#F0E442",
+)  # fmt: skip
+_WIDTH_IN, _HEIGHT_IN = 6.4, 4.2
+
+
+@dataclass(frozen=True)
+class Points:
+    """Values of two metrics for some designs; `x_error` and `y_error` are (2, n) distances to a CI, or None."""
+
+    label: str
+    x: FloatArray
+    y: FloatArray
+    x_error: FloatArray | None = None
+    y_error: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A slot of the floorplan: centre and size in mm, what sits there, and its group (for the colour)."""
+
+    x_mm: float
+    y_mm: float
+    width_mm: float
+    height_mm: float
+    label: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A link of the floorplan from slot centre to slot centre with its load (1 = the most loaded link)."""
+
+    start: tuple[float, float]
+    end: tuple[float, float]
+    load: float
+
+
+def new_figure(width_in: float = _WIDTH_IN, height_in: float = _HEIGHT_IN) -> tuple[Figure, Axes]:
+    """Return an empty figure and its axes in the style of all our figures."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width_in, height_in), layout="constrained", dpi=160)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, linewidth=0.4, alpha=0.4)
+    axes.tick_params(labelsize=9)
+    return figure, axes
+
+
+def axis_label(name: str) -> str:
+    """Metric name with its unit."""
+    return f"{name.rsplit('_s', 1)[0] if name.endswith('_s') else name} [{metric(name).unit}]".replace("_", " ")
+
+
+def front_figure(x_name: str, y_name: str, clouds: Sequence[Points], front: Points, simulated: Points | None) -> Figure:
+    """All scored designs, the estimated front, and the simulated designs with their confidence intervals."""
+    figure, axes = new_figure()
+    for cloud in clouds:
+        axes.scatter(cloud.x, cloud.y, s=6, color=GREY, alpha=0.25, linewidths=0, label=cloud.label, rasterized=True)
+    order = np.argsort(front.x)
+    axes.plot(front.x[order], front.y[order], "o-", color=BLUE, ms=3.5, lw=1.0, label=front.label)
+    if simulated is not None and len(simulated.x):
+        axes.errorbar(
+            simulated.x, simulated.y, xerr=simulated.x_error, yerr=simulated.y_error, fmt="s", ms=4.5,
+            color=RED, ecolor=RED, elinewidth=0.9, capsize=2, label=simulated.label, zorder=4,
+        )  # fmt: skip
+    for set_scale, values, unit in ((axes.set_xscale, front.x, x_name), (axes.set_yscale, front.y, y_name)):
+        if metric(unit).unit == "s" and len(values) and np.nanmax(values) > 8 * np.nanmin(values) > 0:
+            set_scale("log")
+    axes.set_xlabel(axis_label(x_name))
+    axes.set_ylabel(axis_label(y_name))
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def parity_figure(name: str, estimate: FloatArray, simulated: FloatArray, error: FloatArray) -> Figure:
+    """Simulated value against estimate with the identity line and a band of ±10 %; `error` is (2, n)."""
+    figure, axes = new_figure(4.4, 4.2)
+    low = 0.9 * min(np.nanmin(estimate), np.nanmin(simulated))
+    high = 1.1 * max(np.nanmax(estimate), np.nanmax(simulated))
+    line = np.array([low, high])
+    axes.fill_between(line, 0.9 * line, 1.1 * line, color=GREY, alpha=0.15, linewidth=0, label="±10 %")
+    axes.plot(line, line, color=GREY, lw=0.8)
+    axes.errorbar(estimate, simulated, yerr=error, fmt="o", ms=4, color=BLUE, elinewidth=0.8, capsize=2)
+    axes.set(xlim=(low, high), ylim=(low, high))
+    axes.set_xlabel(f"estimated {axis_label(name)}")
+    axes.set_ylabel(f"simulated {axis_label(name)}")
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def floorplan_figure(tiles: Sequence[Tile], wires: Sequence[Wire]) -> Figure:
+    """The package from above: tiles coloured by group, links coloured and widened by load."""
+    from matplotlib import colormaps
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
+
+    figure, axes = new_figure()
+    groups = list(dict.fromkeys(tile.group for tile in tiles))
+    colours: Mapping[str, str] = dict(zip(groups, (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY) * 4, strict=False))
+    for tile in tiles:
+        corner = (tile.x_mm - 0.42 * tile.width_mm, tile.y_mm - 0.42 * tile.height_mm)
+        axes.add_patch(
+            Rectangle(corner, 0.84 * tile.width_mm, 0.84 * tile.height_mm, color=colours[tile.group], alpha=0.35)
+        )
+        axes.text(tile.x_mm, tile.y_mm, tile.label, ha="center", va="center", fontsize=7, zorder=5)
+    heat = colormaps["inferno_r"]
+    for wire in wires:
+        style = {"color": heat(0.15 + 0.8 * wire.load), "lw": 0.6 + 3.4 * wire.load}
+        ends = zip(wire.start, wire.end, strict=True)
+        axes.add_line(Line2D(*ends, solid_capstyle="round", zorder=3, **style))
+    axes.set_aspect("equal")
+    axes.autoscale_view()
+    axes.grid(visible=False)
+    axes.set_xlabel("x [mm]")
+    axes.set_ylabel("y [mm]")
+    axes.legend(
+        handles=[Rectangle((0, 0), 1, 1, color=colours[group], alpha=0.35, label=group) for group in groups],
+        fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5),
+    )  # fmt: skip
+    return figure
+
+
+def image_bytes(figure: Figure, kind: str) -> bytes:
+    """Render as `"png"` or `"svg"`; the same figure gives the same bytes (no date, fixed ids)."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "hydra-dse", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return buffer.getvalue()
