@@ -38,6 +38,7 @@ class Chiplet:
         link_bandwidth_bytes_per_s: bandwidth of one link, per direction.
         memory_bytes, memory_bandwidth_bytes_per_s: memory fixed to the die (a GPU); 0 for a chiplet.
         joules_per_flop, joules_per_vector_flop, joules_per_sram_byte: dynamic energy.
+        joules_per_memory_byte: dynamic energy of the memory fixed to the die.
         static_power_w: leakage and clock at nominal temperature.
         shape_efficiency: optional measured table, pairs `(rows, share of peak)`, that replaces the tile rule.
         source: where the figures come from, or `"assumption: …"`.
@@ -63,6 +64,7 @@ class Chiplet:
     joules_per_flop: float = 0.0
     joules_per_vector_flop: float = 0.0
     joules_per_sram_byte: float = 0.0
+    joules_per_memory_byte: float = 0.0
     static_power_w: float = 0.0
     shape_efficiency: tuple[tuple[float, float], ...] = ()
     items: tuple[AreaItem, ...] = ()
