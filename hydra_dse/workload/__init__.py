@@ -1,1 +1,51 @@
 """Requests: arrivals, lengths, classes and service levels."""
+
+from __future__ import annotations
+
+from hydra_dse.workload.arrivals import Deterministic, Mmpp, Renewal, poisson
+from hydra_dse.workload.lengths import Empirical, JointLengths, fixed
+from hydra_dse.workload.marginals import Constant, Lognormal, Quantiles
+from hydra_dse.workload.nouns import (
+    Arrivals,
+    ArrivalStatistics,
+    LengthPoints,
+    Lengths,
+    RequestClass,
+    Requests,
+    Shift,
+    Slo,
+    Workload,
+)
+from hydra_dse.workload.replay import Replay
+from hydra_dse.workload.sampling import arrival_statistics, at_rate, length_points, long_run_shares, requests
+from hydra_dse.workload.varying import Diurnal, Piecewise
+
+__all__ = [
+    "ArrivalStatistics",
+    "Arrivals",
+    "Constant",
+    "Deterministic",
+    "Diurnal",
+    "Empirical",
+    "JointLengths",
+    "LengthPoints",
+    "Lengths",
+    "Lognormal",
+    "Mmpp",
+    "Piecewise",
+    "Quantiles",
+    "Renewal",
+    "Replay",
+    "RequestClass",
+    "Requests",
+    "Shift",
+    "Slo",
+    "Workload",
+    "arrival_statistics",
+    "at_rate",
+    "fixed",
+    "length_points",
+    "long_run_shares",
+    "poisson",
+    "requests",
+]

@@ -112,19 +112,39 @@ class RequestClass:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """A change of the mix or the rate at a given time.
+
+    Attributes:
+        at_s: when it happens, from the start of the run (or of the cycle).
+        shares: shares of the classes from then on, in the order of `Workload.classes`; None keeps them.
+        rate_factor: arrival rate from then on, relative to the workload's own.
+    """
+
+    at_s: float
+    shares: tuple[float, ...] | None = None
+    rate_factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class Workload:
     """Requests of one or several classes for one or several models.
 
     Attributes:
         models: the models served; a class names one by index.
         classes: with shares that sum to 1.
-        replay: recorded requests with their own lengths; when given they replace sampling.
+        replay: recorded requests with their own lengths; when given they replace sampling (and `arrivals` is a
+            `Replay` of the same times).
         source: where its statistics come from.
+        shifts: changes of mix and rate, in order of time; each holds until the next.
+        cycle_s: when the shifts start again from the beginning; None = the last one holds for ever.
     """
 
     name: str
     models: tuple[Model, ...]
     arrivals: Arrivals
     classes: tuple[RequestClass, ...]
-    replay: Requests | None = None
+    replay: Requests | None = field(default=None, compare=False, repr=False)
     source: str = ""
+    shifts: tuple[Shift, ...] = ()
+    cycle_s: float | None = None
