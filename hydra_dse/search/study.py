@@ -1,0 +1,209 @@
+"""The search: Optuna proposes outer points by generations, a scorer scores all their inner variants at once.
+
+    search = Search(space, objectives, settings)
+    while batch := search.propose():
+        search.take(batch, scores)          # one ScoreTable per candidate, in order
+
+Optuna is asked and told only in memory; what is asked depends on the experiment and on earlier scores alone,
+so a stored run is resumed by proposing and taking its generations again with the stored scores.
+
+Of every generation after the first, three quarters are unseen neighbours of the front's outer points (loneliest
+first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Measured
+on an enumerated 17,040-point space with 10 % of its points over 8 seeds (worst share of the front's hypervolume):
+sampler alone 0.00-0.75, half neighbours 0.78-1.00, three quarters 0.87-1.00.  `random` and `qmc` stay pure, as
+baselines.
+`study.best_trials` is never used (quadratic in trials): the archive is incremental.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hydra_dse.design.experiment import Experiment
+from hydra_dse.design.space import Parameter, Point
+from hydra_dse.search.archive import Archive
+from hydra_dse.search.objectives import Objectives
+from hydra_dse.search.outer import OuterPoint, OuterSpace, evenly, is_ordered
+from hydra_dse.search.pareto import FloatArray, crowding
+from hydra_dse.search.samplers import check_sampler, make_sampler
+from hydra_dse.search.scores import ScoreTable
+from hydra_dse.search.unseen import Unseen
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial, Trial
+
+_GENERATIONS = 8
+_SMALLEST_POPULATION = 8
+_UNKNOWN_LOSS = 1e30
+_LEARNING = ("nsga2", "nsga3", "tpe")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An outer point to score, with the inner variants that the budget allows."""
+
+    outer: OuterPoint
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    trial: Trial
+    proposed: OuterPoint
+
+
+class Search:
+    """One study: asks, tells, and keeps the archive.
+
+    Args:
+        experiment: its space, objectives and search settings are used.
+
+    Raises:
+        InputError: unknown sampler or objective, or an empty space.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        import optuna
+
+        self.settings = experiment.search
+        check_sampler(self.settings.sampler)
+        self.objectives = Objectives.named(experiment.objectives)
+        self.archive = Archive(self.objectives)
+        self.space = OuterSpace(experiment.space)
+        self._unseen = Unseen(self.space, self.settings.seed)
+        self.population = generation_size(self.settings.trials, self.space.inner_count, self.settings.population)
+        self.generation = 0
+        self.scored = 0
+        self._asked: list[_Asked] = []
+        self._outers: list[OuterPoint] = []
+        self._first_rows: list[int] = []
+        self._distributions = {parameter.name: _distribution(parameter) for parameter in self.space.outer}
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        directions = ["maximize" if maximised else "minimize" for maximised in self.objectives.maximised]
+        self.study = optuna.create_study(directions=directions, study_name=experiment.name)
+
+    @property
+    def finished_trials(self) -> list[FrozenTrial]:
+        """Completed Optuna trials, in order."""
+        from optuna.trial import TrialState
+
+        return self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+    def propose(self) -> list[Candidate]:
+        """Candidates of the next generation; empty when the budget or the space is used up."""
+        settings = self.settings
+        self.study.sampler = make_sampler(settings.sampler, settings.seed, self.generation, self.population)
+        batch: list[Candidate] = []
+        budget = settings.trials - self.scored
+        targets = self._targets()
+        while budget > 0 and len(batch) < self.population:
+            candidate = self._ask(budget, targets[len(batch)])
+            if candidate is None:
+                break
+            batch.append(candidate)
+            budget -= len(candidate.points)
+        return batch
+
+    def take(self, batch: Sequence[Candidate], tables: Sequence[ScoreTable]) -> None:
+        """Tell the scores of a proposed generation, one table per candidate, in order."""
+        for asked, candidate, table in zip(self._asked, batch, tables, strict=True):
+            losses, violation = self.objectives.losses(table.metrics), table.violation
+            self._outers.append(candidate.outer)
+            self._first_rows.append(self.archive.scored)
+            self.archive.add(table.identities, losses, violation)
+            self._tell(asked, candidate, losses, violation)
+            self.scored += len(candidate.points)
+        self._asked = []
+        self.generation += 1
+
+    def _targets(self) -> list[OuterPoint | None]:
+        """For each place in the generation the front's outer point to look around, or None: follow the sampler."""
+        fronts: list[OuterPoint] = []
+        if self.settings.sampler in _LEARNING:
+            lonely = crowding(self.objectives.scaled(self.archive.losses))
+            order = np.argsort(-lonely, kind="stable")
+            fronts = list(dict.fromkeys(self._outer_of(int(self.archive.rows[index])) for index in order))
+        places = range(self.population)
+        return [
+            None if place % 4 == 0 or not fronts else fronts[(place - place // 4 - 1) % len(fronts)] for place in places
+        ]
+
+    def _outer_of(self, row: int) -> OuterPoint:
+        return self._outers[bisect_right(self._first_rows, row) - 1]
+
+    def _ask(self, budget: int, target: OuterPoint | None) -> Candidate | None:
+        trial = self.study.ask(self._distributions)
+        proposed = self.space.index(trial.params)
+        key = f"{self.generation}/{len(self._asked)}"
+        point = self._unseen.nearest(self.space.repaired(proposed) if target is None else target, key)
+        if point is None:
+            return None
+        self._unseen.mark(point)
+        self._asked.append(_Asked(trial, proposed))
+        points = self.space.variants(point)
+        kept = evenly(min(budget, len(points)), len(points))
+        return Candidate(point, tuple(points[index] for index in kept))
+
+    def _tell(self, asked: _Asked, candidate: Candidate, losses: FloatArray, violation: FloatArray) -> None:
+        """Tell the trial; where another point was scored than proposed, tell that one in its place."""
+        from optuna.trial import TrialState, create_trial
+
+        values, excess = told(losses, violation)
+        natural = [-value if up else value for value, up in zip(values, self.objectives.maximised, strict=True)]
+        if candidate.outer == asked.proposed:
+            asked.trial.set_constraint("violation", excess)
+            self.study.tell(asked.trial, natural)
+            return
+        # The generation of a genetic sampler is a system attribute: the point that is scored inherits it.
+        system = self.study.get_trials(deepcopy=False)[asked.trial.number].system_attrs
+        self.study.tell(asked.trial, state=TrialState.FAIL)
+        scored = create_trial(
+            values=natural,
+            params=self.space.values(candidate.outer),
+            distributions=self._distributions,
+            system_attrs=dict(system),
+            constraints={"violation": excess},
+        )
+        self.study.add_trial(scored)
+
+
+def told(losses: FloatArray, violation: FloatArray) -> tuple[list[float], float]:
+    """What Optuna learns of an outer point: the ideal point of its feasible variants, and its least violation.
+
+    The ideal point takes the best value of each objective over the variants.  All outer points share the inner
+    grid, so ideal points compare what a package can reach at best in each direction.
+    """
+    feasible = violation <= 0
+    if feasible.any():
+        return losses[feasible].min(axis=0).tolist(), 0.0
+    least = int(np.argmin(violation))
+    return np.nan_to_num(losses[least], nan=_UNKNOWN_LOSS, posinf=_UNKNOWN_LOSS).tolist(), float(violation[least])
+
+
+def generation_size(trials: int, inner: int, most: int) -> int:
+    """Outer points of a generation: at most `most`, but so few that a small budget still makes several.
+
+    A genetic search learns between generations only; a budget of 70 outer points in one generation of 40 is a
+    random search.
+    """
+    return min(most, max(_SMALLEST_POPULATION, math.ceil(trials / inner / _GENERATIONS)))
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    """Evenly spaced integers keep their order; everything else is a set of choices."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    choices = parameter.choices
+    if is_ordered(parameter) and all(isinstance(choice, int) for choice in choices):
+        steps = {int(later) - int(sooner) for sooner, later in pairwise(choices)}
+        if not steps or (len(steps) == 1 and min(steps) > 0):
+            return IntDistribution(int(choices[0]), int(choices[-1]), step=min(steps, default=1))
+    return CategoricalDistribution(choices)
