@@ -1,0 +1,166 @@
+"""Place the components of a package; what cannot be placed is a result with violations."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
+from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
+from hydra_dse.hardware.components import Package
+from hydra_dse.mapping import reference_traffic
+from hydra_dse.model.blocks import Model
+from hydra_dse.placement.assignment import assign
+from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
+from hydra_dse.placement.legality import placement_violations, room_violations, unplaceable
+from hydra_dse.placement.patterns import patterns
+from hydra_dse.placement.problem import IntArray, Problem
+from hydra_dse.placement.repair import repaired
+from hydra_dse.results import Violation
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A placement, or None with the reasons why there is none.
+
+    Attributes:
+        objective_bytes: mean link load + worst link load, see `hydra_dse.placement.problem`; NaN without placement.
+    """
+
+    placement: Placement | None
+    violations: tuple[Violation, ...] = ()
+    objective_bytes: float = float("nan")
+
+
+def place(
+    package: Package, traffic: ArrayLike, algorithm: str, seed: int, slots: tuple[int, ...] | None = None
+) -> Outcome:
+    """Choose a slot for every component.
+
+    Args:
+        package: the components and the topology.
+        traffic: shape (components, components), bytes from component to component.
+        algorithm: one of `hydra_dse.design.nouns.PLACEMENTS`.
+        seed: of the random placement; the others do not depend on it.
+        slots: the placement itself, for `"explicit"`.
+
+    Raises:
+        InputError: unknown algorithm, traffic of the wrong shape or with entries that are negative or not finite,
+            or an explicit placement that is missing or not one slot per component.
+    """
+    problem = Problem(package, _checked_traffic(package, traffic))
+    if algorithm not in PLACEMENTS:
+        hint = did_you_mean(algorithm, PLACEMENTS)
+        raise InputError(Fault(f"unknown placement {algorithm!r}, expected {one_of(PLACEMENTS)}{hint}"))
+    violations = room_violations(problem)
+    if violations:
+        return Outcome(None, violations)
+    if algorithm == "explicit":
+        return _explicit(problem, slots)
+    chosen = (
+        _communication_aware(problem) if algorithm == "communication_aware" else _baseline(problem, algorithm, seed)
+    )
+    if chosen is None:
+        return Outcome(None, unplaceable(problem))
+    return Outcome(Placement(chosen, algorithm), (), problem.objective(chosen))
+
+
+def _checked_traffic(package: Package, traffic: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    matrix = np.asarray(traffic, dtype=np.float64)
+    count = package.die_count + package.stack_count
+    if matrix.shape != (count, count):
+        raise InputError(Fault(f"traffic has shape {matrix.shape}, the package has {count} components"))
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise InputError(Fault("traffic must be finite and not negative"))
+    return matrix
+
+
+def _communication_aware(problem: Problem) -> tuple[int, ...] | None:
+    return assign(problem, patterns(problem.graph, problem.core_count, problem.leaf_count))
+
+
+def _baseline(problem: Problem, algorithm: str, seed: int) -> tuple[int, ...] | None:
+    makers: dict[str, Callable[[], IntArray]] = {
+        "round_robin": lambda: round_robin(problem),
+        "random": lambda: random_placement(problem, seed),
+        "hydra": lambda: two_step(problem),
+    }
+    start = fitted(problem, makers[algorithm]())
+    slots = None if start is None else repaired(problem, start)
+    return None if slots is None else tuple(slots.tolist())
+
+
+def _explicit(problem: Problem, slots: tuple[int, ...] | None) -> Outcome:
+    if slots is None:
+        raise InputError(Fault("an explicit placement needs the slot of every component"))
+    if len(slots) != problem.count or len(set(slots)) != len(slots):
+        raise InputError(Fault(f"an explicit placement needs {problem.count} distinct slots, got {list(slots)}"))
+    if any(not 0 <= slot < problem.graph.size for slot in slots):
+        raise InputError(Fault(f"slots run from 0 to {problem.graph.size - 1}, got {list(slots)}"))
+    violations = placement_violations(problem.package, slots)
+    if violations:
+        return Outcome(None, violations)
+    return Outcome(Placement(slots, "explicit"), (), problem.objective(slots))
+
+
+_CACHE: OrderedDict[object, Outcome] = OrderedDict()
+_CACHE_SIZE = 4096
+
+
+def place_design(design: Design, model: Model, seed: int) -> tuple[Design, tuple[Violation, ...]]:
+    """Return the design with a placement for the traffic of `model`, or as it is with the violations.
+
+    Results are shared by designs that differ only in what neither traffic nor routes depend on (link bandwidth, batch
+    limit, token budget, policy details), in the order-independent way: the traffic is the same for all of them.
+    """
+    explicit = design.placement_algorithm == "explicit"
+    if explicit and design.placement is None:
+        raise InputError(Fault("a design with explicit placement needs the slot of every component"))
+    slots = design.placement.slots if explicit and design.placement is not None else None
+    key = (*_key(design, model, seed), slots)
+    outcome = _CACHE.get(key)
+    if outcome is None:
+        outcome = _place(design, model, seed, slots)
+        _CACHE[key] = outcome
+        if len(_CACHE) > _CACHE_SIZE:
+            _CACHE.popitem(last=False)
+    if outcome.placement is None:
+        return design, outcome.violations
+    return replace(design, placement=outcome.placement), ()
+
+
+def _place(design: Design, model: Model, seed: int, slots: tuple[int, ...] | None) -> Outcome:
+    violations = room_violations(Problem(design.package, np.zeros((0, 0))))
+    if violations:
+        return Outcome(None, violations)
+    return place(design.package, reference_traffic(design, model), design.placement_algorithm, seed, slots)
+
+
+def _key(design: Design, model: Model, seed: int) -> tuple[object, ...]:
+    """What a placement depends on: counts and roles, topology and leaves, mapping, model and precision.
+
+    Die types count only by their footprint: the reference traffic gives all dies of a group an equal share.
+    """
+    package, mapping = design.package, design.mapping
+    by_area = package.topology.kind == "floorplan"
+    return (
+        tuple(
+            (g.name, g.count, g.families, g.phase, g.chiplet.memory_bandwidth_bytes_per_s, g.chiplet.memory_bytes)
+            + ((g.chiplet.area_mm2,) if by_area else ())
+            for g in package.dies
+        ),
+        tuple((g.name, g.count, g.stack) for g in package.memories),
+        package.topology,
+        package.memory_is_leaf,
+        design.placement_algorithm,
+        seed if design.placement_algorithm == "random" else 0,
+        tuple((kind, mapping.groups[kind]) for kind in sorted(mapping.groups)),
+        (mapping.parallelism, mapping.homes),
+        design.policy.serving,
+        design.precision,
+        model,
+    )

@@ -1,0 +1,135 @@
+"""What a placement minimises: bytes on the mean link plus bytes on the worst link.
+
+`J = (Σ_ij t_ij · hops_ij) / links + λ · max_l load_l`.  The first term is the weighted hops (energy, latency and the
+load of the network as a whole), the second bounds the time to move the traffic; both are bytes on a link, so λ is a
+plain number.  λ = 1 weighs them equally (a choice of this project).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.hardware.components import Package
+from hydra_dse.placement.patterns import Pattern
+from hydra_dse.placement.region import Graph, Layout, graph_of, mask_of
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+WORST_LINK_WEIGHT = 1.0
+_FIT_TOLERANCE = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A package whose components want slots, and the traffic between them.
+
+    Attributes:
+        traffic: shape (components, components), bytes; the diagonal is ignored.
+    """
+
+    package: Package
+    traffic: FloatArray
+
+    @property
+    def count(self) -> int:
+        """Number of components."""
+        return self.package.die_count + self.package.stack_count
+
+    @cached_property
+    def is_core(self) -> BoolArray:
+        """Per component: whether it passes traffic on."""
+        core = np.ones(self.count, dtype=bool)
+        if self.package.memory_is_leaf:
+            core[self.package.die_count :] = False
+        return core
+
+    @property
+    def core_count(self) -> int:
+        """Number of components that pass traffic on."""
+        return self.count - self.leaf_count
+
+    @property
+    def leaf_count(self) -> int:
+        """Number of components that only end routes."""
+        return self.package.stack_count if self.package.memory_is_leaf else 0
+
+    @cached_property
+    def fits(self) -> BoolArray | None:
+        """Shape (components, slots): whether the slot is large enough; None for grids, whose tiles are all alike."""
+        topology = self.package.topology
+        if topology.kind != "floorplan":
+            return None
+        room = np.array([slot.width_mm * slot.height_mm for slot in topology.slots])
+        areas = [group.chiplet.area_mm2 for group in self.package.dies for _ in range(group.count)]
+        areas += [group.stack.footprint_mm2 for group in self.package.memories for _ in range(group.count)]
+        return np.array(areas)[:, None] <= room * _FIT_TOLERANCE
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Slots of the package with those that take a core and those that take a leaf."""
+        if self.fits is None:
+            return graph_of(self.package.topology)
+        slots = [np.flatnonzero(self.fits[kind].any(axis=0)).tolist() for kind in (self.is_core, ~self.is_core)]
+        return graph_of(self.package.topology, mask_of(slots[0]), mask_of(slots[1]))
+
+    @cached_property
+    def shares(self) -> NDArray[np.float32]:
+        """Traffic as shares of the total, without the diagonal."""
+        off_diagonal = self.traffic * (1.0 - np.eye(self.count))
+        return (off_diagonal / self.scale).astype(np.float32)
+
+    @cached_property
+    def scale(self) -> float:
+        """Total traffic in bytes (1 where there is none)."""
+        return float(self.traffic.sum() - np.trace(self.traffic)) or 1.0
+
+    @cached_property
+    def flow(self) -> FloatArray:
+        """Shares in both directions together: symmetric."""
+        shares = self.shares.astype(np.float64)
+        return shares + shares.T
+
+    def layout_of(self, slots: IntArray) -> Layout:
+        """Return which slots a placement uses for cores and for leaves."""
+        return Layout(mask_of(slots[self.is_core].tolist()), mask_of(slots[~self.is_core].tolist()))
+
+    def fitting(self, slots: IntArray) -> bool:
+        """Whether every component fits its slot."""
+        return self.fits is None or bool(self.fits[np.arange(self.count), slots].all())
+
+    def legal(self, slots: IntArray) -> bool:
+        """Whether the placement routes all traffic and every component fits its slot."""
+        return self.fitting(slots) and self.graph.legal(self.layout_of(slots))
+
+    def loads(self, pattern: Pattern, slots: IntArray) -> NDArray[np.float32]:
+        """Share of the traffic on each link, shape (..., links), for placements of shape (..., components)."""
+        size = self.graph.size
+        many = slots.reshape(-1, self.count)
+        on_slots = np.zeros((len(many), size * size), dtype=np.float32)
+        pairs = (many[:, :, None] * size + many[:, None, :]).reshape(len(many), -1)
+        np.put_along_axis(on_slots, pairs, self.shares.reshape(1, -1), axis=1)
+        return (on_slots @ pattern.pair_links).reshape(*slots.shape[:-1], -1)
+
+    def cost(self, pattern: Pattern, slots: IntArray) -> NDArray[np.float32]:
+        """Objective as a share of the total traffic, shape (...)."""
+        return cost_of_loads(self.loads(pattern, slots))
+
+    def objective(self, slots: tuple[int, ...]) -> float:
+        """Objective of a legal placement in bytes."""
+        chosen = np.array(slots, dtype=np.int64)
+        pattern = Pattern(self.package.topology, self.layout_of(chosen))
+        return float(self.cost(pattern, chosen)) * self.scale
+
+
+def cost_of_loads(loads: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean link load + λ · worst link load, over the last axis; 0 without links."""
+    if not loads.shape[-1]:
+        return np.zeros(loads.shape[:-1], dtype=np.float32)
+    cost: NDArray[np.float32] = loads.mean(axis=-1) + WORST_LINK_WEIGHT * loads.max(axis=-1)
+    return cost

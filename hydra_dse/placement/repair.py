@@ -1,0 +1,50 @@
+"""From a layout that cannot route to the nearest one that can.
+
+A baseline may leave a leaf memory without a routing neighbour or cut the dies in two.  Repair first exchanges a leaf
+slot with a core slot, always the exchange that leaves fewest defects (lowest slots first), until the layout is legal.
+Where that gets stuck it takes the known legal layout that differs in fewest slots.  Components then move as little as
+possible in total.  All of it is deterministic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hydra_dse.placement.assignment import matched
+from hydra_dse.placement.patterns import Pattern, exchange, patterns, swaps
+from hydra_dse.placement.problem import IntArray, Problem
+from hydra_dse.placement.region import Graph, Layout
+
+
+def repaired(problem: Problem, slots: IntArray) -> IntArray | None:
+    """Return `slots` itself where legal, else a legal placement near it; None where no legal one is known."""
+    if problem.legal(slots):
+        return slots
+    graph = problem.graph
+    wanted = problem.layout_of(slots)
+    mended = _mended(graph, wanted)
+    nearest = [mended] if mended is not None else []
+    known = patterns(graph, problem.core_count, problem.leaf_count)
+    nearest += sorted((pattern.layout for pattern in known), key=lambda layout: _difference(layout, wanted))
+    for layout in nearest:
+        moved = matched(problem, Pattern(graph.topology, layout), graph.distances[slots])
+        if moved is not None:
+            return moved
+    return None
+
+
+def _mended(graph: Graph, layout: Layout) -> Layout | None:
+    """Exchange slots while that removes defects; None where it gets stuck."""
+    defects = graph.defects(layout)
+    while defects:
+        moves = [exchange(layout, a, b) for a, b in swaps(graph, layout).tolist()]
+        counts = [graph.defects(move) for move in moves]
+        best = int(np.argmin(counts)) if counts else -1
+        if best < 0 or counts[best] >= defects:
+            return None
+        layout, defects = moves[best], counts[best]
+    return layout
+
+
+def _difference(layout: Layout, wanted: Layout) -> int:
+    return (layout.core ^ wanted.core).bit_count() + (layout.leaves ^ wanted.leaves).bit_count()
