@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,3 +80,15 @@ def dotted(path: KeyPath) -> str:
     """`("classes", 0, "share")` as `classes[0].share`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
+
+
+def leaves(data: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:
+    """Every scalar of plain data with its key path."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from leaves(value, (*path, key))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from leaves(value, (*path, index))
+    else:
+        yield path, data

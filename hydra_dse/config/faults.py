@@ -92,6 +92,14 @@ def _place(detail: ErrorDetails, document: Document, model: type[BaseModel]) -> 
             names = sorted(_literals_of(_walk(model, document, location)[1], key))
             return _Place((*path, key), f"missing key {key!r}; accepted: {one_of(names)}")
         return _Place((*path, key), _choice_message(value, _quoted(str(context["expected_tags"]))))
+    if kind == "choice_at_key":
+        where, choices = (*path, str(context["key"])), str(context["choices"]).split(",")
+        value = document.get(where)
+        if value is None:
+            return _Place(where, f"missing key {context['key']!r}; accepted: {one_of(choices)}")
+        return _Place(where, _choice_message(value, choices))
+    if kind == "impossible":
+        return _Place(path, str(context["text"]))
     if kind == "at_key":
         return _Place((*path, str(context["key"])), str(context["text"]))
     return _Place(path, _message(detail))

@@ -44,6 +44,7 @@ Watts = Annotated[float, *_quantity("watts")]
 Mm = Annotated[float, *_quantity("mm")]
 Mm2 = Annotated[float, *_quantity("mm2")]
 Rate = Annotated[float, *_quantity("rate"), Field(gt=0)]
+RateOrZero = Annotated[float, *_quantity("rate")]
 Usd = Annotated[float, *_quantity("usd")]
 
 Share = Annotated[float, *_quantity("share"), Field(ge=0, le=1)]

@@ -16,6 +16,7 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "designs": ("search_spaces/designs", (".yaml",)),
     "experiments": ("experiments", (".yaml",)),
 }
+_LIBRARY = ("chiplets", "memories", "links", "calibrations")
 _SUFFIXES = (".yaml", ".yml", ".json", ".csv", ".jsonl", ".gz")
 
 
@@ -32,12 +33,17 @@ def data_root() -> Path:
 
 def _folder(kind: str) -> Path:
     if kind not in _KINDS:
-        raise InputError(Fault(f"unknown kind {kind!r}{did_you_mean(kind, _KINDS)}; accepted: {', '.join(_KINDS)}"))
+        kinds = (*_KINDS, *_LIBRARY)
+        raise InputError(Fault(f"unknown kind {kind!r}{did_you_mean(kind, kinds)}; accepted: {', '.join(kinds)}"))
     return data_root() / _KINDS[kind][0]
 
 
 def bundled(kind: str) -> tuple[str, ...]:
-    """Names of the bundled files of a kind, sorted."""
+    """Names of the bundled files of a kind, sorted; of the hardware library in its own order."""
+    if kind in _LIBRARY:
+        from hydra_dse.config.library import library_names  # imported late: YAML is not needed to start
+
+        return library_names(kind)
     folder, suffixes = _folder(kind), _KINDS[kind][1]
     if not folder.is_dir():
         return ()

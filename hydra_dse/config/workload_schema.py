@@ -1,0 +1,351 @@
+"""Sections of a workload file, and their turn into the nouns of `hydra_dse.workload`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from hydra_dse.config.faults import at_key
+from hydra_dse.config.fields import (
+    Count,
+    Name,
+    NonNegativeNumber,
+    Number,
+    PositiveCount,
+    PositiveNumber,
+    Rate,
+    RateOrZero,
+    Seconds,
+    Section,
+    Share,
+    Text,
+)
+from hydra_dse.errors import InputError
+from hydra_dse.workload.marginals import MAX_TOKENS, Constant, Lognormal, Marginal, Quantiles
+from hydra_dse.workload.traces import MAX_ROWS
+
+Tokens = Annotated[int, Field(strict=True, ge=1, le=MAX_TOKENS)]
+PositiveSeconds = Annotated[Seconds, Field(gt=0)]
+
+
+class FixedRate(Section):
+    """One request every interval: `rate` or `interval`."""
+
+    process: Literal["deterministic"]
+    rate: Rate | None = None
+    interval: PositiveSeconds | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> FixedRate:
+        if (self.rate is None) == (self.interval is None):
+            raise at_key("rate", "give either rate or interval")
+        return self
+
+
+class Poisson(Section):
+    """Independent arrivals."""
+
+    process: Literal["poisson"]
+    rate: Rate
+
+
+class Gamma(Section):
+    """Independent gamma gaps; `cv` above 1 is burstier than Poisson."""
+
+    process: Literal["gamma"]
+    rate: Rate
+    cv: Annotated[PositiveNumber, Field(le=100)]
+
+
+class PhaseSection(Section):
+    """One state of an MMPP, or one step of a piecewise rate."""
+
+    rate: RateOrZero
+    duration: PositiveSeconds
+
+
+class Modulated(Section):
+    """Two-state MMPP; `duration` of a phase is its mean; `rate` rescales time to that mean rate."""
+
+    process: Literal["mmpp"]
+    phases: Annotated[tuple[PhaseSection, ...], Field(min_length=2, max_length=2)]
+    rate: Rate | None = None
+
+    @model_validator(mode="after")
+    def _not_silent(self) -> Modulated:
+        _some_rate(self.phases, "phases")
+        return self
+
+
+class Steps(Section):
+    """Rates that follow each other and repeat; `rate` rescales them to that mean."""
+
+    process: Literal["piecewise"]
+    steps: Annotated[tuple[PhaseSection, ...], Field(min_length=1, max_length=10_000)]
+    rate: Rate | None = None
+    cv: Annotated[PositiveNumber, Field(le=100)] = 1.0
+
+    @model_validator(mode="after")
+    def _not_silent(self) -> Steps:
+        _some_rate(self.steps, "steps")
+        return self
+
+
+class Wave(Section):
+    """A sinusoidal rate around a mean."""
+
+    process: Literal["diurnal"]
+    rate: Rate
+    amplitude: Share = 0.5
+    period: PositiveSeconds = 86400.0
+    phase: Seconds = 0.0
+    cv: Annotated[PositiveNumber, Field(le=100)] = 1.0
+
+
+class ColumnsSection(Section):
+    """Names of the columns of a plain CSV trace."""
+
+    prompt: Name
+    output: Name
+    arrival: Name | None = None
+    time_unit: Literal["s", "ms", "us", "datetime"] = "s"
+
+
+class Recorded(Section):
+    """Replay of a trace: its arrivals, and its lengths unless `lengths: classes` draws those from the classes."""
+
+    process: Literal["trace"] = "trace"
+    trace: Name
+    rate: Rate | None = None
+    format: Literal["azure", "burstgpt", "vidur", "csv", "mooncake", "bailian", "servegen"] | None = None
+    columns: ColumnsSection | None = None
+    limit: Annotated[PositiveCount, Field(le=MAX_ROWS)] = MAX_ROWS
+    lengths: Literal["trace", "classes"] = "trace"
+
+    @model_validator(mode="after")
+    def _timed(self) -> Recorded:
+        if self.columns is not None and self.columns.arrival is None:
+            raise at_key("columns", "a replayed trace needs the name of its arrival column")
+        return self
+
+
+PROCESSES = ("deterministic", "poisson", "gamma", "mmpp", "piecewise", "diurnal", "trace")
+
+
+def _process_of(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return str(getattr(value, "process", "")) or None
+    return "trace" if "trace" in value and "process" not in value else value.get("process")
+
+
+ArrivalsSection = Annotated[
+    Annotated[FixedRate, Tag("deterministic")]
+    | Annotated[Poisson, Tag("poisson")]
+    | Annotated[Gamma, Tag("gamma")]
+    | Annotated[Modulated, Tag("mmpp")]
+    | Annotated[Steps, Tag("piecewise")]
+    | Annotated[Wave, Tag("diurnal")]
+    | Annotated[Recorded, Tag("trace")],
+    Discriminator(
+        _process_of,
+        custom_error_type="choice_at_key",
+        custom_error_message="choice",
+        custom_error_context={"key": "process", "choices": ",".join(PROCESSES)},
+    ),
+]
+
+
+class LognormalSection(Section):
+    """Lognormal lengths; mean and CV are those after the bounds are applied."""
+
+    mean: PositiveNumber
+    cv: PositiveNumber
+    minimum: PositiveNumber = 1.0
+    maximum: PositiveNumber | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> LognormalSection:
+        _check(self)
+        return self
+
+
+class QuantilesSection(Section):
+    """Published percentiles (`min`, `p50`, `p99.9`, `max`, …) and mean."""
+
+    quantiles: dict[str, PositiveNumber]
+    mean: PositiveNumber | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> QuantilesSection:
+        for name in self.quantiles:
+            if name not in ("min", "max") and not re.fullmatch(r"p\d{1,2}(\.\d+)?", name):
+                raise at_key(
+                    "quantiles", f"{name!r} is not a percentile; expected min, max, or p50, p99.9 and the like"
+                )
+        for name in ("min", "max"):
+            if name not in self.quantiles:
+                raise at_key("quantiles", f"missing key {name!r}")
+        _check(self)
+        return self
+
+
+MarginalSection = Tokens | QuantilesSection | LognormalSection
+
+
+def _marginal_kind(value: Any) -> str:
+    if isinstance(value, (Mapping, QuantilesSection, LognormalSection)):
+        inside = "quantiles" in value if isinstance(value, Mapping) else isinstance(value, QuantilesSection)
+        return "quantiles" if inside else "lognormal"
+    return "fixed"
+
+
+MarginalField = Annotated[
+    Annotated[Tokens, Tag("fixed")]
+    | Annotated[QuantilesSection, Tag("quantiles")]
+    | Annotated[LognormalSection, Tag("lognormal")],
+    Discriminator(_marginal_kind),
+]
+
+
+class JointSection(Section):
+    """Prompt and output lengths, each a number of tokens, a lognormal or quantiles."""
+
+    prompt: MarginalField
+    output: MarginalField
+    correlation: Annotated[Number, Field(gt=-1, lt=1)] = 0.0
+
+
+class LengthsFile(JointSection):
+    """A file of `workloads/lengths`, or a user's own."""
+
+    name: Name
+    source: Text = ""
+    note: Text = ""
+
+
+class EmpiricalSection(Section):
+    """Recorded pairs: in the file as `rows`, or in a CSV or trace at `path`."""
+
+    rows: Annotated[tuple[tuple[Tokens, Tokens], ...], Field(min_length=1)] | None = None
+    path: Name | None = None
+    columns: ColumnsSection | None = None
+    limit: Annotated[PositiveCount, Field(le=MAX_ROWS)] = MAX_ROWS
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> EmpiricalSection:
+        if (self.rows is None) == (self.path is None):
+            raise at_key("path", "give either rows or path")
+        return self
+
+
+def _lengths_kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "empirical" if "rows" in value or "path" in value else "joint"
+    if isinstance(value, (JointSection, EmpiricalSection)):
+        return "joint" if isinstance(value, JointSection) else "empirical"
+    return "named"
+
+
+LengthsField = Annotated[
+    Annotated[Name, Tag("named")]
+    | Annotated[EmpiricalSection, Tag("empirical")]
+    | Annotated[JointSection, Tag("joint")],
+    Discriminator(_lengths_kind),
+]
+
+
+class SloSection(Section):
+    """Service level: the share `percentile` of requests must meet both bounds."""
+
+    ttft: PositiveSeconds | None = None
+    tpot: PositiveSeconds | None = None
+    percentile: Annotated[Share, Field(gt=0)] = 0.9
+
+
+class ClassSection(Section):
+    """One class of requests."""
+
+    name: Name
+    share: NonNegativeNumber = 1.0
+    lengths: LengthsField | None = None
+    slo: SloSection | None = None
+    priority: Count = 0
+    model: Name | None = None
+
+
+class ShiftSection(Section):
+    """A change of mix or rate."""
+
+    at: Seconds
+    shares: dict[str, NonNegativeNumber] | None = None
+    rate_factor: NonNegativeNumber = 1.0
+
+
+class WorkloadSection(Section):
+    """A workload file."""
+
+    name: Name | None = None
+    source: Text = ""
+    note: Text = ""
+    model: Name | None = None
+    arrivals: ArrivalsSection
+    lengths: LengthsField | None = None
+    slo: SloSection | None = None
+    classes: tuple[ClassSection, ...] = ()
+    shifts: tuple[ShiftSection, ...] = ()
+    cycle: PositiveSeconds | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> WorkloadSection:
+        recorded = isinstance(self.arrivals, Recorded) and self.arrivals.lengths == "trace"
+        if not recorded and self.lengths is None and not self.classes:
+            raise at_key("lengths", "missing key 'lengths'; give lengths, or classes with lengths")
+        names = [kind.name for kind in self.classes]
+        if len(set(names)) < len(names):
+            raise at_key("classes", f"two classes share a name; got {', '.join(names)}")
+        if self.classes and sum(kind.share for kind in self.classes) <= 0:
+            raise at_key("classes", "the shares sum to 0; at least one must be above 0")
+        for kind in self.classes:
+            if not recorded and self.lengths is None and kind.lengths is None:
+                raise at_key("classes", f"class {kind.name!r} has no lengths")
+        for shift in self.shifts:
+            unknown = [name for name in shift.shares or {} if name not in names]
+            if unknown:
+                raise at_key("shifts", f"no class called {unknown[0]!r}; classes: {', '.join(names) or 'none'}")
+            if shift.shares is not None and sum(shift.shares.values()) <= 0:
+                raise at_key("shifts", "the shares of a shift sum to 0; at least one must be above 0")
+        return self
+
+
+def marginal(section: int | QuantilesSection | LognormalSection) -> Marginal:
+    """The distribution that a section describes.
+
+    Raises:
+        InputError: its figures contradict each other.
+    """
+    if isinstance(section, int):
+        return Constant(section)
+    if isinstance(section, LognormalSection):
+        return Lognormal(section.mean, section.cv, section.minimum, section.maximum)
+    rows = sorted((_level(name), tokens) for name, tokens in section.quantiles.items())
+    return Quantiles(tuple(row[0] for row in rows), tuple(row[1] for row in rows), section.mean)
+
+
+def _level(name: str) -> float:
+    return {"min": 0.0, "max": 1.0}[name] if name in ("min", "max") else float(name[1:]) / 100
+
+
+def _check(section: QuantilesSection | LognormalSection) -> None:
+    try:
+        marginal(section)
+    except InputError as error:
+        raise PydanticCustomError("impossible", "{text}", {"text": str(error)}) from None
+
+
+def _some_rate(phases: tuple[PhaseSection, ...], key: str) -> None:
+    if max(phase.rate for phase in phases) <= 0:
+        raise at_key(key, "all rates are 0; at least one must be above 0")
