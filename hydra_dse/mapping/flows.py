@@ -61,10 +61,14 @@ class LedgerRow:
     site_bytes: FloatArray
 
 
-def flows_of(mapped: MappedOperator, demand: Demand, precision: Precision) -> Flows:
-    """Return the bytes that one instance moves for a demand of `mapped.operator`."""
+def flows_of(mapped: MappedOperator, demand: Demand, precision: Precision, resident: Number | None = None) -> Flows:
+    """Return the bytes that one instance moves for a demand of `mapped.operator`.
+
+    `resident` replaces the resident share of `mapped` (many designs at once).
+    """
+    resident = mapped.resident_share if resident is None else resident
     return Flows(
-        weights=demand.weight_bytes * (1.0 - mapped.resident_share),
+        weights=demand.weight_bytes * (1.0 - resident),
         kv_reads=demand.kv_read_bytes,
         kv_writes=demand.kv_write_bytes,
         state_reads=demand.state_read_bytes,

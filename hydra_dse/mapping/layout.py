@@ -17,10 +17,6 @@ from hydra_dse.mapping.nouns import MemorySite
 
 FloatArray = NDArray[np.float64]
 
-# HBM3 access energy, 7 pJ/bit (APEX constants, the lab behind arXiv 2608.19395): the noun of a die with its own
-# memory states no figure of its own.
-LOCAL_MEMORY_JOULES_PER_BYTE = 56e-12
-
 
 def memory_sites(package: Package) -> tuple[MemorySite, ...]:
     """Return the stacks of a package in component order, then the memory fixed to its dies."""
@@ -37,6 +33,7 @@ def memory_sites(package: Package) -> tuple[MemorySite, ...]:
                     stack.capacity_bytes,
                     stack.bandwidth_bytes_per_s,
                     stack.joules_per_byte,
+                    stack.peak_bandwidth_bytes_per_s or stack.bandwidth_bytes_per_s,
                     stack.ports,
                 )
             )
@@ -52,8 +49,8 @@ def _die_sites(package: Package) -> list[MemorySite]:
             if die.memory_bytes > 0 and die.memory_bandwidth_bytes_per_s > 0:
                 name = f"{group.name}[{number}].memory"
                 bandwidth = die.memory_bandwidth_bytes_per_s
-                energy = LOCAL_MEMORY_JOULES_PER_BYTE
-                sites.append(MemorySite(component + number, name, die.memory_bytes, bandwidth, energy))
+                energy = die.joules_per_memory_byte
+                sites.append(MemorySite(component + number, name, die.memory_bytes, bandwidth, energy, bandwidth))
         component += group.count
     return sites
 

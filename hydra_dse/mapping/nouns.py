@@ -28,14 +28,25 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MemorySite:
-    """A place where operands lie: a stack of the package, or the memory of the die `component` itself."""
+    """A place where operands lie: a stack of the package, or the memory of the die `component` itself.
+
+    Attributes:
+        bandwidth_bytes_per_s: the most it delivers.
+        peak_bandwidth_bytes_per_s: interface peak that efficiencies are a share of.
+        ports: NoI links it can feed; 0 for the memory of a die.
+    """
 
     component: int
     name: str
     capacity_bytes: float
     bandwidth_bytes_per_s: float
     joules_per_byte: float
+    peak_bandwidth_bytes_per_s: float
     ports: int = 0
+
+    def achievable_bytes_per_s(self, efficiency: float) -> float:
+        """Bandwidth of accesses that reach this share of the interface peak, never above what it delivers."""
+        return min(self.bandwidth_bytes_per_s, self.peak_bandwidth_bytes_per_s * efficiency)
 
 
 @dataclass(frozen=True)

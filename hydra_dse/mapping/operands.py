@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hydra_dse import model as models
 from hydra_dse.design.nouns import Design
+from hydra_dse.model import kv_bytes_per_token, operators_of, state_bytes_per_sequence, weight_bytes
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Operator
 from hydra_dse.model.precision import Precision
@@ -38,11 +38,11 @@ def operands_of(model: Model, precision: Precision | None = None) -> Operands:
         _KNOWN[key] = (
             model,
             Operands(
-                operators=models.operators_of(model),
+                operators=operators_of(model),
                 precision=precision,
-                weight_bytes=models.weight_bytes(model, precision),
-                kv_bytes_per_token=models.kv_bytes_per_token(model, precision),
-                state_bytes_per_sequence=models.state_bytes_per_sequence(model, precision),
+                weight_bytes=weight_bytes(model, precision),
+                kv_bytes_per_token=kv_bytes_per_token(model, precision),
+                state_bytes_per_sequence=state_bytes_per_sequence(model, precision),
             ),
         )
     return _KNOWN[key][1]

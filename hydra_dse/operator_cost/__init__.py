@@ -11,7 +11,7 @@ from hydra_dse.operator_cost.compute import (
     sram_bytes,
     work_of,
 )
-from hydra_dse.operator_cost.memory import site_seconds_per_byte
+from hydra_dse.operator_cost.memory import site_bandwidth, site_seconds_per_byte
 from hydra_dse.operator_cost.rates import DieRates, die_rates, rows_of, stack_rates
 from hydra_dse.operator_cost.utilisation import inverse_utilisation
 
@@ -25,6 +25,7 @@ __all__ = [
     "die_rates",
     "inverse_utilisation",
     "rows_of",
+    "site_bandwidth",
     "site_seconds_per_byte",
     "sram_bytes",
     "stack_rates",

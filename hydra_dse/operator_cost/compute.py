@@ -4,8 +4,9 @@ Matrix and vector units of a die work side by side on different tiles of an oper
 the time; a vector die multiplies on the same lanes, so there the two add up.  Everything that an operator touches
 passes the SRAM once, at SRAM bandwidth.
 
-The scan of a state-space layer has two forms: on a matrix die prompt tokens run in matrix form (SSD: Dao and Gu,
-arXiv 2405.21060), decoded tokens in vector form; a vector die runs all of them in vector form.
+The scan of a state-space layer has two forms: on a matrix die prompt tokens run chunk by chunk as GEMMs (SSD: Dao and
+Gu, arXiv 2405.21060) and decoded tokens as vector updates; a vector die runs all of them as updates, which are fewer
+FLOPs.
 """
 
 from __future__ import annotations
@@ -38,22 +39,16 @@ class DieShare:
     """
 
     share: Number
-    imbalance: float = 1.0
+    imbalance: Number = 1.0
     parallelism: str = "tensor"
 
 
 def work_of(operator: Operator, demand: Demand, batch: Batch, style: str) -> Work:
-    """Return the FLOPs of an instance on dies of a style."""
-    two_forms = operator.kind is OperatorClass.SSM_SCAN and operator.matmul_flops_per_token > 0
-    if not two_forms or operator.vector_flops_per_token <= 0:
+    """Return the FLOPs of an instance on dies of a style: a scan runs in its recurrent form on vector dies."""
+    recurrent = operator.vector_flops_per_decode_token
+    if style != "vector" or operator.kind is not OperatorClass.SSM_SCAN or recurrent <= 0:
         return Work(demand.matmul_flops, demand.vector_flops)
-    if style == "vector":
-        return Work(0.0, demand.vector_flops)
-    decoded = batch.decode_sequences * batch.tokens_per_sequence
-    return Work(
-        batch.prefill_tokens * operator.matmul_flops_per_token,
-        decoded * operator.vector_flops_per_token,
-    )
+    return Work(0.0, batch.tokens * (operator.vector_flops_per_token + recurrent))
 
 
 def compute_time_s(operator: Operator, demand: Demand, batch: Batch, rates: DieRates, part: DieShare) -> Number:

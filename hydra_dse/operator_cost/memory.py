@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+
+from hydra_dse.mapping import MemorySite
 
 FloatArray = NDArray[np.float64]
 
 
-def site_seconds_per_byte(fetch: FloatArray, bandwidth: FloatArray, efficiency: FloatArray) -> FloatArray:
+def site_seconds_per_byte(fetch: FloatArray, bandwidth: FloatArray) -> FloatArray:
     """Return the busy seconds of each site per byte of an operand.
 
     Args:
         fetch: shape (sites, dies), bytes from each site to each die per byte of the operand.
-        bandwidth: shape (sites,), bytes per second of each site (of a leaf stack: no more than its links carry).
-        efficiency: shape (dies,), share of the bandwidth that each die's access pattern reaches.
+        bandwidth: shape (sites, dies), bytes per second that the accesses of each die reach.
     """
-    return np.asarray((fetch / efficiency).sum(axis=1) / bandwidth)
+    return np.asarray((fetch / bandwidth).sum(axis=1))
+
+
+def site_bandwidth(
+    sites: Sequence[MemorySite], link_bytes_per_s: Sequence[float], efficiency: Sequence[float]
+) -> FloatArray:
+    """Return the bandwidth that the accesses of each die reach at each site, shape (sites, dies).
+
+    Args:
+        link_bytes_per_s: what the links of each site carry together (infinite for the memory of a die).
+        efficiency: share of the interface peak that each die's access pattern reaches.
+    """
+    return np.array(
+        [
+            [min(links, site.achievable_bytes_per_s(share)) for share in efficiency]
+            for site, links in zip(sites, link_bytes_per_s, strict=True)
+        ],
+        dtype=np.float64,
+    )

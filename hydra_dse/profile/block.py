@@ -1,0 +1,288 @@
+"""Many pool rows of one signature as arrays, and the time of their iterations.
+
+`t_o = max(compute on the slowest die, most loaded memory site, most loaded link) + overhead + hops` for one instance of
+operator `o`.  With `m` batches in flight the pool advances once in
+`max(Σ_o n_o·t_o + overhead, m · busy of the most loaded die, site or link)`, evaluated at `1/m` of the batch.
+Arrays of rows have shape (…, rows); a chunk of designs takes its rows as columns (designs, 1) against batches
+(designs, k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.mapping import MappedOperator, flows_of
+from hydra_dse.model.operators import Batch, Demand, Number
+from hydra_dse.model.precision import Precision
+from hydra_dse.operator_cost import DieRates, DieShare, activity, compute_time_s, die_energy_j, rows_of, stack_rates
+from hydra_dse.profile.envelope import envelope
+from hydra_dse.profile.rows import READS, WEIGHTS, WRITES, PoolRow
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorTerms:
+    """Which patterns an operator uses, and their loads on the resources that may bind.
+
+    `link_s` has shape (patterns of the operator, links kept, rows), `site_s` the same over its access kinds.
+    """
+
+    mapped: MappedOperator
+    patterns: tuple[int, ...]
+    kinds: tuple[int, ...]
+    link_s: FloatArray
+    site_s: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """What an iteration costs, arrays of shape (designs, k) (or broadcastable)."""
+
+    time_s: Number
+    energy_j: Number
+    hbm_busy_s: Number
+    noi_busy_s: Number
+    die_busy_s: dict[str, Number]
+
+
+class PoolBlock:
+    """Rows of one signature."""
+
+    def __init__(self, rows: Sequence[PoolRow], precision: Precision) -> None:
+        first = rows[0]
+        self.precision = precision
+        self.names, self.group_dies = first.names, first.group_dies
+        self.parallelism = first.parallelism
+        link_s = stack_tables([row.link_s for row in rows])
+        site_s = stack_tables([row.site_s for row in rows])
+        self.link_s, self.site_s = link_s, site_s
+        self.worst_link_s = rows_last(envelope(link_s))
+        self.worst_site_s = rows_last(envelope(site_s))
+        self.terms = _terms(first, link_s, site_s)
+        self.hop_j = np.array([row.byte_hops * row.link_j for row in rows]).T
+        self.site_j = np.array([row.site_j for row in rows]).T
+        self.latency_s = np.array([row.latency_s for row in rows]).T
+        self.resident = np.array([row.resident for row in rows]).T
+        self.imbalance = np.array([row.imbalance for row in rows]).T
+        self.share = np.moveaxis(np.array([row.share for row in rows]), 0, -1)
+        self.count = np.array([row.count for row in rows]).T
+        self.rates = [_RateRows([row.rates[die] for row in rows]) for die in range(len(first.names))]
+
+    def iteration(self, batch: Batch, rows: IntArray, in_flight: Number) -> Iteration:
+        """Return the cost of an iteration of designs with the given rows; `in_flight` broadcasts with the batch."""
+        return _Evaluation(self, split(batch, in_flight), rows).result(in_flight)
+
+    def usage(self, batch: Batch, rows: IntArray, in_flight: Number) -> tuple[list[Number], list[Number]]:
+        """Bytes of each pattern and of each access kind of an iteration, over all operators."""
+        evaluation = _Evaluation(self, split(batch, in_flight), rows)
+        evaluation.run()
+        return (
+            [amount * in_flight for amount in evaluation.pattern_bytes],
+            [amount * in_flight for amount in evaluation.kind_bytes],
+        )
+
+
+class _Evaluation:
+    """One pass over the operators of a block for a chunk of designs."""
+
+    def __init__(self, block: PoolBlock, batch: Batch, rows: IntArray) -> None:
+        self.block, self.batch, self.rows = block, batch, rows
+        self.rates = [rates.take(rows) for rates in block.rates]
+        self.serial_s: Number = 0.0
+        self.energy_j: Number = 0.0
+        self.group_s: list[Number] = [0.0] * len(block.group_dies)
+        self.pattern_bytes: list[Number] = [0.0] * block.link_s.shape[1]
+        self.kind_bytes: list[Number] = [0.0] * block.site_s.shape[1]
+
+    def run(self) -> None:
+        """Add up all operators."""
+        for index, terms in enumerate(self.block.terms):
+            self._add(index, terms)
+
+    def result(self, in_flight: Number) -> Iteration:
+        """Return what the pool costs when it advances once."""
+        self.run()
+        block = self.block
+        die_s = [self._die_busy(die) for die in range(len(block.names))]
+        hbm = worst(block.worst_site_s[..., self.rows], self.kind_bytes)
+        noi = worst(block.worst_link_s[..., self.rows], self.pattern_bytes)
+        overhead = np.minimum(self.batch.tokens, 1.0) * _largest([rate.iteration_overhead_s for rate in self.rates])
+        busiest = _largest([*die_s, hbm, noi, overhead])
+        energy = self.energy_j + weighted_sum(block.hop_j[..., self.rows], self.pattern_bytes)
+        return Iteration(
+            time_s=np.maximum(self.serial_s + overhead, in_flight * busiest),
+            energy_j=in_flight * energy,
+            hbm_busy_s=in_flight * hbm,
+            noi_busy_s=in_flight * noi,
+            die_busy_s={name: in_flight * busy for name, busy in zip(block.names, die_s, strict=True)},
+        )
+
+    def _die_busy(self, die: int) -> Number:
+        groups = [self.group_s[g] for g, dies in enumerate(self.block.group_dies) if die in dies]
+        total: Number = 0.0
+        for busy in groups:
+            total = total + busy
+        return total
+
+    def _add(self, index: int, terms: OperatorTerms) -> None:
+        operator = terms.mapped.operator
+        demand = operator.demand(self.batch, self.block.precision)
+        patterns, kinds = self._bytes(index, terms, demand)
+        compute, overhead, energy = self._dies(index, terms, demand)
+        busiest = _largest([compute, worst(terms.site_s[..., self.rows], kinds)])
+        busiest = _largest([busiest, worst(terms.link_s[..., self.rows], patterns)])
+        latency = self.block.latency_s[index, self.rows][:, None]
+        time = operator.count * (busiest + activity(demand) * (overhead + latency))
+        self.serial_s = self.serial_s + time
+        group = terms.mapped.group
+        self.group_s[group] = self.group_s[group] + time
+        self._account(terms, patterns, kinds, energy)
+
+    def _bytes(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[list[Number], list[Number]]:
+        """Bytes by pattern and by access kind of one instance."""
+        group, resident = terms.mapped.group, self.block.resident[index, self.rows][:, None]
+        flows = flows_of(terms.mapped, demand, self.block.precision, resident)
+        held = {
+            WEIGHTS: flows.weights,
+            READS: flows.kv_reads + flows.state_reads,
+            WRITES: flows.kv_writes + flows.state_writes,
+        }
+        kinds = {
+            0: flows.weights,
+            1: flows.kv_reads + flows.kv_writes,
+            2: flows.state_reads + flows.state_writes,
+        }
+        moved = iter(flows.transfers)
+        size = 3 * len(self.block.group_dies)
+        patterns = [held[p - 3 * group] if p < size else next(moved) for p in terms.patterns]
+        return patterns, [kinds[kind - 3 * group] for kind in terms.kinds]
+
+    def _dies(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[Number, Number, Number]:
+        """Slowest compute time, largest overhead and summed energy over the die groups of an operator."""
+        group = terms.mapped.group
+        times, energy = [], 0.0
+        uneven = self.block.imbalance[index, self.rows][:, None]
+        for die in self.block.group_dies[group]:
+            part = DieShare(self.block.share[group, die, self.rows][:, None], uneven, self.block.parallelism[group])
+            rates, operator = self.rates[die], terms.mapped.operator
+            times.append(compute_time_s(operator, demand, self.batch, rates, part))
+            count = self.block.count[die, self.rows][:, None]
+            energy = energy + count * die_energy_j(operator, demand, self.batch, rates, part)
+        overheads = [self.rates[die].operator_overhead_s for die in self.block.group_dies[group]]
+        return _largest(times), _largest(overheads), energy
+
+    def _account(
+        self, terms: OperatorTerms, patterns: Sequence[Number], kinds: Sequence[Number], energy: Number
+    ) -> None:
+        count, group = terms.mapped.operator.count, terms.mapped.group
+        for pattern, amount in zip(terms.patterns, patterns, strict=True):
+            self.pattern_bytes[pattern] = self.pattern_bytes[pattern] + count * amount
+        for kind, amount in zip(terms.kinds, kinds, strict=True):
+            self.kind_bytes[kind] = self.kind_bytes[kind] + count * amount
+            joules = self.block.site_j[2 * group + (kind % 3 > 0), self.rows][:, None]
+            energy = energy + amount * joules
+        self.energy_j = self.energy_j + count * energy
+
+
+class _RateRows:
+    """Rates of one die group over the rows of a block: each distinct die once."""
+
+    def __init__(self, rates: Sequence[DieRates]) -> None:
+        known: dict[int, int] = {}
+        distinct: list[DieRates] = []
+        for rate in rates:
+            if id(rate) not in known:
+                known[id(rate)] = len(distinct)
+                distinct.append(rate)
+        self.table = stack_rates(distinct)
+        self.index = np.array([known[id(rate)] for rate in rates], dtype=np.int64)
+
+    def take(self, rows: IntArray) -> DieRates:
+        """Rates of the given rows as columns."""
+        return rows_of(self.table, self.index[rows])
+
+
+def split(batch: Batch, parts: Number) -> Batch:
+    """Return one of `parts` equal batches of a batch."""
+    if np.ndim(parts) == 0 and float(parts) == 1.0:
+        return batch
+    return Batch(
+        prefill_tokens=batch.prefill_tokens / parts,
+        prefill_sequences=batch.prefill_sequences / parts,
+        prefill_pairs=batch.prefill_pairs / parts,
+        prefill_context_tokens=batch.prefill_context_tokens / parts,
+        decode_sequences=batch.decode_sequences / parts,
+        decode_context_tokens=batch.decode_context_tokens / parts,
+        emitted_tokens=batch.emitted_tokens / parts,
+        tokens_per_sequence=batch.tokens_per_sequence,
+    )
+
+
+def worst(loads: FloatArray, amounts: Sequence[Number]) -> Number:
+    """Largest `Σ_p amounts[p]·loads[p, r]` over resources `r`; loads have shape (patterns, resources, designs)."""
+    most: Number = 0.0
+    for resource in range(loads.shape[1]):
+        most = np.maximum(most, weighted_sum(loads[:, resource], amounts))
+    return most
+
+
+def weighted_sum(factors: FloatArray, amounts: Sequence[Number]) -> Number:
+    """`Σ_p factors[p]·amounts[p]`; factors have shape (patterns, designs)."""
+    total: Number = 0.0
+    for factor, amount in zip(factors, amounts, strict=True):
+        if factor.any():
+            total = total + amount * factor[:, None]
+    return total
+
+
+def _largest(values: Sequence[Number]) -> Number:
+    most = values[0]
+    for value in values[1:]:
+        most = np.maximum(most, value)
+    return most
+
+
+def _terms(first: PoolRow, link_s: FloatArray, site_s: FloatArray) -> list[OperatorTerms]:
+    links: dict[tuple[int, ...], FloatArray] = {}
+    sites: dict[tuple[int, ...], FloatArray] = {}
+    terms = []
+    for mapped, moves in zip(first.operators, first.transfer_patterns, strict=True):
+        patterns, kinds = _used(mapped)
+        patterns += moves
+        if patterns not in links:
+            links[patterns] = rows_last(envelope(link_s[:, np.array(patterns, dtype=np.int64)]))
+        if kinds not in sites:
+            sites[kinds] = rows_last(envelope(site_s[:, np.array(kinds, dtype=np.int64)]))
+        terms.append(OperatorTerms(mapped, patterns, kinds, links[patterns], sites[kinds]))
+    return terms
+
+
+def _used(mapped: MappedOperator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Memory patterns and access kinds that an operator uses at all."""
+    operator, base = mapped.operator, 3 * mapped.group
+    weights = [0] if operator.weight_elements > 0 else []
+    kv = operator.kv_elements_per_token > 0
+    state = operator.state_elements + operator.conv_state_elements > 0
+    patterns = [WEIGHTS] * len(weights) + ([READS, WRITES] if kv or state else [])
+    kinds = weights + [1] * kv + [2] * state
+    return tuple(base + p for p in patterns), tuple(base + kind for kind in kinds)
+
+
+def rows_last(loads: FloatArray) -> FloatArray:
+    """Move the rows from the first axis to the last."""
+    return np.ascontiguousarray(np.moveaxis(loads, 0, -1))
+
+
+def stack_tables(tables: Sequence[FloatArray]) -> FloatArray:
+    """Stack tables (a, resources) of different widths, padded with zeros: shape (rows, a, resources)."""
+    width = max(table.shape[1] for table in tables)
+    stacked = np.zeros((len(tables), tables[0].shape[0], max(width, 1)))
+    for number, table in enumerate(tables):
+        stacked[number, :, : table.shape[1]] = table
+    return stacked

@@ -1,0 +1,140 @@
+"""Build the ServiceProfile of placed designs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.design.nouns import Design
+from hydra_dse.errors import InputError
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.mapping import operands_of, pool_names
+from hydra_dse.model.blocks import Model
+from hydra_dse.policy import Policy
+from hydra_dse.profile.block import PoolBlock, rows_last, stack_tables
+from hydra_dse.profile.envelope import envelope
+from hydra_dse.profile.hardware import Hardware, HardwareTable
+from hydra_dse.profile.nouns import ServiceProfile
+from hydra_dse.profile.pools import Members, ProfiledContention, ProfiledPool, SharedResources
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def build_profile(designs: Sequence[Design], model: Model, calibration: CalibrationSet) -> ServiceProfile:
+    """Profile placed designs that share serving, batching and scheduling policy.
+
+    Designs that cannot serve the model keep their place, with violations and NaN for every time.
+
+    Raises:
+        InputError: no designs, or designs of different policies.
+    """
+    policy = _common_policy(designs)
+    table = HardwareTable(model, calibration)
+    index = np.array(table.index(designs), dtype=np.int64)
+    names = pool_names(designs[0])
+    in_flight = _of([float(design.policy.batches_in_flight) for design in designs])
+    layouts = [_members(table.entries, index, number) for number in range(len(names))]
+    pools = {name: ProfiledPool(members, in_flight) for name, members in zip(names, layouts, strict=True)}
+    contention = None
+    if len(names) == 2:
+        shared = _shared(table.entries, index, *layouts)
+        contention = ProfiledContention(pools[names[0]], pools[names[1]], shared)
+
+    def per_design(value: Callable[[Hardware], float]) -> FloatArray:
+        return np.array([value(entry) for entry in table.entries], dtype=np.float64)[index]
+
+    operands = [operands_of(model, entry.precision) for entry in table.entries]
+    free = 1.0 - _of([design.policy.memory_watermark for design in designs])
+    zero = np.zeros(len(designs))
+    return ServiceProfile(
+        serving=policy.serving,
+        batching=policy.batching,
+        scheduling=policy.scheduling,
+        pools=pools,
+        contention=contention,
+        max_batch=_of([float(design.policy.max_batch) for design in designs]),
+        token_budget=_of([float(design.policy.token_budget) for design in designs]),
+        cache_bytes=per_design(_cache_bytes) * free,
+        kv_bytes_per_token=_of([entry.kv_bytes_per_token for entry in operands])[index],
+        state_bytes_per_sequence=_of([entry.state_bytes_per_sequence for entry in operands])[index],
+        block_tokens=_of([float(design.policy.block_tokens) for design in designs]),
+        # Both pools read the same copy of every cache, so a request is handed over by pointer.
+        handoff_s_per_token=zero,
+        handoff_s_per_sequence=zero.copy(),
+        static_power_w=per_design(lambda entry: entry.static_power_w),
+        area_mm2=per_design(lambda entry: entry.area_mm2),
+        interposer_mm2=per_design(lambda entry: entry.interposer_mm2),
+        violations=tuple(table.entries[entry].violations for entry in index),
+    )
+
+
+def _common_policy(designs: Sequence[Design]) -> Policy:
+    if not designs:
+        raise InputError("a profile needs at least one design")
+    first = designs[0].policy
+    for design in designs:
+        other = design.policy
+        if (other.serving, other.batching, other.scheduling) != (first.serving, first.batching, first.scheduling):
+            raise InputError("designs of one profile share serving, batching and scheduling policy")
+    return first
+
+
+def _cache_bytes(entry: Hardware) -> float:
+    return entry.mapped.memory.cache_bytes if entry.mapped is not None and entry.rows else 0.0
+
+
+def _of(values: Sequence[float]) -> FloatArray:
+    return np.array(values, dtype=np.float64)
+
+
+def _members(entries: Sequence[Hardware], index: IntArray, pool: int) -> list[Members]:
+    """Group designs by the signature of a pool and stack the rows of each group."""
+    groups: dict[object, list[int]] = {}
+    for number, entry in enumerate(entries):
+        if entry.rows:
+            groups.setdefault((entry.precision, entry.rows[pool].signature), []).append(number)
+    members = []
+    for numbers in groups.values():
+        row_of = np.full(len(entries), -1, dtype=np.int64)
+        row_of[numbers] = np.arange(len(numbers))
+        rows = row_of[index]
+        designs = np.flatnonzero(rows >= 0)
+        block = PoolBlock([entries[number].rows[pool] for number in numbers], entries[numbers[0]].precision)
+        members.append(Members(designs, rows[designs], block))
+    return members
+
+
+def _shared(
+    entries: Sequence[Hardware], index: IntArray, first: Sequence[Members], second: Sequence[Members]
+) -> list[SharedResources]:
+    """What prefill and decode blocks load together, for every pair of blocks that some design joins."""
+    shared = []
+    for prefill in first:
+        for decode in second:
+            designs = np.intersect1d(prefill.designs, decode.designs)
+            if not len(designs):
+                continue
+            used, rows = np.unique(index[designs], return_inverse=True)
+            pairs = [entries[number].rows for number in used]
+            links = stack_tables([np.concatenate([a.link_s, b.link_s]) for a, b in pairs])
+            sites = stack_tables([np.concatenate([a.site_s, b.site_s]) for a, b in pairs])
+            shared.append(
+                SharedResources(
+                    designs=designs,
+                    rows=rows,
+                    prefill=prefill.block,
+                    decode=decode.block,
+                    prefill_rows=_rows_in(prefill, designs),
+                    decode_rows=_rows_in(decode, designs),
+                    link_s=rows_last(envelope(links)),
+                    site_s=rows_last(envelope(sites)),
+                )
+            )
+    return shared
+
+
+def _rows_in(members: Members, designs: IntArray) -> IntArray:
+    return members.rows[np.searchsorted(members.designs, designs)]

@@ -1,0 +1,168 @@
+"""The same iteration cost as `block`, for one design and one batch, in plain loops: the readable form.
+
+`build_profile` must agree with it to rounding; nothing here is fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.design.nouns import Design
+from hydra_dse.errors import InputError
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.mapping import Flows, MappedOperator, flows_of, map_design, operator_traffic, precision_of
+from hydra_dse.model.blocks import Model
+from hydra_dse.model.operators import Batch
+from hydra_dse.network_load import LinkLoad, link_capacity
+from hydra_dse.operator_cost import DieShare, activity, compute_time_s, die_energy_j, die_rates
+from hydra_dse.profile.rows import links_of_sites
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorCost:
+    """One instance of an operator: its parts and its time."""
+
+    name: str
+    count: int
+    compute_s: float
+    site_s: FloatArray
+    link_s: FloatArray
+    time_s: float
+    energy_j: float
+    dies: tuple[int, ...]
+
+
+class ReferencePool:
+    """One pool of one placed design."""
+
+    def __init__(self, design: Design, model: Model, calibrations: CalibrationSet, pool: str) -> None:
+        if design.placement is None:
+            raise InputError("a profile needs placed designs")
+        self.package = design.package
+        self.precision = precision_of(design, model)
+        self.mapped = map_design(design, model)
+        self.pool = self.mapped.pool(pool)
+        self.load = LinkLoad(design.package, design.placement)
+        self.in_flight = design.policy.batches_in_flight
+        self.links = links_of_sites(self.package, self.mapped, self.load)
+        self.rates = [
+            die_rates(self.package.chiplet_of(die), calibrations, self.precision)
+            for die in range(self.package.die_count)
+        ]
+
+    def operators(self, batch: Batch) -> list[OperatorCost]:
+        """Cost of one instance of each operator for one of the batches in flight."""
+        return [self._operator(mapped, batch) for mapped in self.pool.operators]
+
+    def time_s(self, batch: Batch) -> float:
+        """Seconds in which every sequence of the pool advances once."""
+        part = self._part(batch)
+        costs = self.operators(part)
+        overhead = min(float(part.tokens), 1.0) * max(float(self.rates[d].iteration_overhead_s) for d in self._dies())
+        serial = sum(cost.count * cost.time_s for cost in costs) + overhead
+        busy = [*self._die_busy(costs).values(), *self._site_busy(costs), *self._link_busy(costs), overhead]
+        return float(max(serial, self.in_flight * max(busy)))
+
+    def busy_s(self, batch: Batch) -> dict[str, float]:
+        """Busy seconds by die group, of the most loaded site (`"hbm"`) and link (`"noi"`)."""
+        costs = self.operators(self._part(batch))
+        die = self._die_busy(costs)
+        groups = {group.name: self.package.die_indices(group.name) for group in self.package.dies if group.count}
+        busy = {name: self.in_flight * die[members[0]] for name, members in groups.items() if members[0] in die}
+        busy["hbm"] = self.in_flight * float(max(self._site_busy(costs)))
+        busy["noi"] = self.in_flight * float(max(self._link_busy(costs), default=0.0))
+        return busy
+
+    def energy_j(self, batch: Batch) -> float:
+        """Dynamic joules in which every sequence of the pool advances once."""
+        return self.in_flight * sum(cost.count * cost.energy_j for cost in self.operators(self._part(batch)))
+
+    def _part(self, batch: Batch) -> Batch:
+        parts = float(self.in_flight)
+        return Batch(
+            prefill_tokens=batch.prefill_tokens / parts,
+            prefill_sequences=batch.prefill_sequences / parts,
+            prefill_pairs=batch.prefill_pairs / parts,
+            prefill_context_tokens=batch.prefill_context_tokens / parts,
+            decode_sequences=batch.decode_sequences / parts,
+            decode_context_tokens=batch.decode_context_tokens / parts,
+            emitted_tokens=batch.emitted_tokens / parts,
+            tokens_per_sequence=batch.tokens_per_sequence,
+        )
+
+    def _dies(self) -> list[int]:
+        return sorted({die for group in self.pool.groups for die in group.dies})
+
+    def _operator(self, mapped: MappedOperator, batch: Batch) -> OperatorCost:
+        operator, group = mapped.operator, self.pool.groups[mapped.group]
+        demand = operator.demand(batch, self.precision)
+        flows = flows_of(mapped, demand, self.precision)
+        compute, energy = 0.0, 0.0
+        for die, share in zip(group.dies, group.work_share, strict=True):
+            part = DieShare(float(share), mapped.imbalance, group.parallelism)
+            compute = max(compute, float(compute_time_s(operator, demand, batch, self.rates[die], part)))
+            energy += float(die_energy_j(operator, demand, batch, self.rates[die], part))
+        site_s, site_j = self._sites(mapped, flows)
+        traffic = operator_traffic(self.mapped, group, mapped, flows)
+        link_bytes = self.load.loads(traffic)
+        link_s = link_bytes / link_capacity(self.package)
+        fixed = max(float(self.rates[die].operator_overhead_s) for die in group.dies) + self._latency_s(mapped)
+        busiest = max(compute, float(site_s.max()), float(link_s.max(initial=0.0)))
+        return OperatorCost(
+            name=operator.name,
+            count=operator.count,
+            compute_s=compute,
+            site_s=site_s,
+            link_s=link_s,
+            time_s=busiest + float(activity(demand)) * fixed,
+            energy_j=energy + site_j + float(link_bytes.sum()) * self.package.link.joules_per_byte,
+            dies=group.dies,
+        )
+
+    def _sites(self, mapped: MappedOperator, flows: Flows) -> tuple[FloatArray, float]:
+        """Busy seconds of each memory site and joules of all."""
+        group = self.pool.groups[mapped.group]
+        seconds, joules = np.zeros(len(self.mapped.sites)), 0.0
+        amounts = {
+            "weights": (group.weight_fetch, float(flows.weights)),
+            "kv": (group.cache_fetch, float(flows.kv_reads + flows.kv_writes)),
+            "state": (group.cache_fetch, float(flows.state_reads + flows.state_writes)),
+        }
+        for kind, (fetch, amount) in amounts.items():
+            for site, home in enumerate(self.mapped.sites):
+                for column, die in enumerate(group.dies):
+                    moved = amount * float(fetch[site, column])
+                    reached = home.achievable_bytes_per_s(float(self.rates[die].memory[kind]))
+                    seconds[site] += moved / min(reached, self.links[site])
+                    joules += moved * home.joules_per_byte
+        return seconds, joules
+
+    def _latency_s(self, mapped: MappedOperator) -> float:
+        hops = 0.0
+        for transfer in mapped.transfers:
+            longest = 0.0
+            for row, source in enumerate(transfer.sources):
+                for column, target in enumerate(transfer.targets):
+                    if transfer.share[row, column] > 0:
+                        slots = self.load.slot_of[source], self.load.slot_of[target]
+                        longest = max(longest, float(self.load.routes.hops[slots]))
+            hops += longest
+        return hops * self.package.link.latency_s
+
+    def _die_busy(self, costs: list[OperatorCost]) -> dict[int, float]:
+        busy = dict.fromkeys(self._dies(), 0.0)
+        for cost in costs:
+            for die in cost.dies:
+                busy[die] += cost.count * cost.time_s
+        return busy
+
+    def _site_busy(self, costs: list[OperatorCost]) -> FloatArray:
+        return np.asarray(sum(cost.count * cost.site_s for cost in costs))
+
+    def _link_busy(self, costs: list[OperatorCost]) -> FloatArray:
+        return np.asarray(sum(cost.count * cost.link_s for cost in costs))

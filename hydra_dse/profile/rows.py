@@ -1,0 +1,197 @@
+"""One placed piece of hardware as rows of numbers: what each operand costs on each link and memory site.
+
+Everything that depends on the package, the placement and the mapping is linear in the bytes of an operand, so it is
+reduced here to seconds and joules per byte.  Batch limits and token budgets do not enter: designs that differ only in
+those share a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.hardware.components import Chiplet, Package
+from hydra_dse.mapping import MappedDesign, MappedOperator, MappedPool, Transfer
+from hydra_dse.network_load import LinkLoad, link_capacity
+from hydra_dse.operator_cost import DieRates, site_bandwidth, site_seconds_per_byte
+
+FloatArray = NDArray[np.float64]
+
+# Patterns of execution group `g`: operands held in memory flow along 3g (weights), 3g + 1 (cache reads) and
+# 3g + 2 (cache writes).  Patterns of transfers follow.
+WEIGHTS, READS, WRITES = 0, 1, 2
+# Access kinds of group `g` at the memory sites: 3g (weights), 3g + 1 (KV), 3g + 2 (state).
+KINDS = ("weights", "kv", "state")
+
+
+@dataclass(frozen=True, eq=False)
+class PoolRow:
+    """A pool of one placed design.  `P` patterns, `G` execution groups, `D` die groups, `O` operators.
+
+    Attributes:
+        signature: equal for pools that can be evaluated together.
+        operators: as mapped; only what `signature` covers may be read from them for other rows.
+        transfer_patterns: pattern index of each transfer of each operator.
+        group_dies, parallelism: of each execution group: indices of its die groups, and how they split work.
+        names: die group names, shape (D,).
+        link_s: busy seconds per byte, shape (P, links).
+        byte_hops: link crossings per byte, shape (P,).
+        site_s: busy seconds per byte, shape (3G, sites).
+        site_j: joules per byte of weights and of caches, shape (2G,).
+        link_j: joules per byte and hop.
+        latency_s, resident, imbalance: per operator, shape (O,).
+        share: of the work per die, shape (G, D); 0 where a die group is not in an execution group.
+        count: dies of each die group, shape (D,).
+        rates: of each die group.
+    """
+
+    signature: tuple[object, ...]
+    operators: tuple[MappedOperator, ...]
+    transfer_patterns: tuple[tuple[int, ...], ...]
+    group_dies: tuple[tuple[int, ...], ...]
+    parallelism: tuple[str, ...]
+    names: tuple[str, ...]
+    link_s: FloatArray
+    byte_hops: FloatArray
+    site_s: FloatArray
+    site_j: FloatArray
+    link_j: float
+    latency_s: FloatArray
+    resident: FloatArray
+    imbalance: FloatArray
+    share: FloatArray
+    count: FloatArray
+    rates: tuple[DieRates, ...]
+
+
+def links_of_sites(package: Package, mapped: MappedDesign, load: LinkLoad) -> list[float]:
+    """Bytes per second that the links of each memory site carry together; infinite for the memory of a die."""
+    degree = [0] * len(package.topology.slots)
+    for a, b in package.topology.edges:
+        degree[a] += 1
+        degree[b] += 1
+    capacity = link_capacity(package)
+    return [
+        math.inf if site.component < package.die_count else capacity * min(degree[slot], site.ports)
+        for site in mapped.sites
+        for slot in (load.slot_of[site.component],)
+    ]
+
+
+class RowMaker:
+    """Makes the pool rows of one placed design."""
+
+    def __init__(
+        self,
+        package: Package,
+        mapped: MappedDesign,
+        load: LinkLoad,
+        rates: Callable[[Chiplet], DieRates],
+    ) -> None:
+        self.package, self.mapped, self.load = package, mapped, load
+        self.rates = {group.name: rates(group.chiplet) for group in package.dies if group.count > 0}
+        self.group_of = [group.name for group in package.dies for _ in range(group.count)]
+        self.links = links_of_sites(package, mapped, load)
+        self.hops = load.routes.hops[np.ix_(load.slot_of, load.slot_of)]
+
+    def row(self, pool: MappedPool) -> PoolRow:
+        """Return the row of a pool."""
+        names = tuple(dict.fromkeys(name for group in pool.groups for name in group.die_groups))
+        counts = {group.name: group.count for group in self.package.dies}
+        patterns, transfer_patterns = self._patterns(pool)
+        loads = self.load.loads(patterns)
+        site_s, site_j = self._sites(pool)
+        group_dies = tuple(tuple(names.index(name) for name in group.die_groups) for group in pool.groups)
+        rates = tuple(self.rates[name] for name in names)
+        return PoolRow(
+            signature=self._signature(pool, transfer_patterns, names, rates),
+            operators=pool.operators,
+            transfer_patterns=transfer_patterns,
+            group_dies=group_dies,
+            parallelism=tuple(group.parallelism for group in pool.groups),
+            names=names,
+            link_s=loads / link_capacity(self.package),
+            byte_hops=loads.sum(axis=1),
+            site_s=site_s,
+            site_j=site_j,
+            link_j=self.package.link.joules_per_byte,
+            latency_s=np.array([self._latency_s(mapped) for mapped in pool.operators]),
+            resident=np.array([mapped.resident_share for mapped in pool.operators]),
+            imbalance=np.array([mapped.imbalance for mapped in pool.operators]),
+            share=self._shares(pool, names),
+            count=np.array([counts[name] for name in names], dtype=np.float64),
+            rates=rates,
+        )
+
+    def _patterns(self, pool: MappedPool) -> tuple[FloatArray, tuple[tuple[int, ...], ...]]:
+        """Traffic per byte of each pattern, shape (P, components, components), and who uses which transfer."""
+        index: dict[int, int] = {}
+        moves: list[Transfer] = []
+        for mapped in pool.operators:
+            for transfer in mapped.transfers:
+                # Operators of a group share the array, so its identity names the pattern.
+                if id(transfer.share) not in index:
+                    index[id(transfer.share)] = 3 * len(pool.groups) + len(moves)
+                    moves.append(transfer)
+        size = self.mapped.component_count
+        patterns = np.zeros((3 * len(pool.groups) + len(moves), size, size))
+        at = [site.component for site in self.mapped.sites]
+        for number, group in enumerate(pool.groups):
+            dies = list(group.dies)
+            reads = np.ix_(at, dies)
+            patterns[3 * number + WEIGHTS][reads] = group.weight_fetch
+            patterns[3 * number + READS][reads] = group.cache_fetch
+            patterns[3 * number + WRITES][np.ix_(dies, at)] = group.cache_fetch.T
+        for number, transfer in enumerate(moves, 3 * len(pool.groups)):
+            patterns[number][np.ix_(transfer.sources, transfer.targets)] = transfer.share
+        diagonal = np.arange(size)
+        patterns[:, diagonal, diagonal] = 0.0
+        return patterns, tuple(tuple(index[id(t.share)] for t in mapped.transfers) for mapped in pool.operators)
+
+    def _sites(self, pool: MappedPool) -> tuple[FloatArray, FloatArray]:
+        joules = np.array([site.joules_per_byte for site in self.mapped.sites])
+        seconds, energy = [], []
+        for group in pool.groups:
+            rates = [self.rates[self.group_of[die]] for die in group.dies]
+            for kind in KINDS:
+                fetch = group.weight_fetch if kind == "weights" else group.cache_fetch
+                reached = site_bandwidth(self.mapped.sites, self.links, [float(rate.memory[kind]) for rate in rates])
+                seconds.append(site_seconds_per_byte(fetch, reached))
+            energy += [group.weight_fetch.sum(axis=1) @ joules, group.cache_fetch.sum(axis=1) @ joules]
+        return np.array(seconds), np.array(energy)
+
+    def _latency_s(self, mapped: MappedOperator) -> float:
+        """Longest path of each transfer, one after the other; memory reads are fetched ahead and show no latency."""
+        hops = 0.0
+        for transfer in mapped.transfers:
+            paths = self.hops[np.ix_(transfer.sources, transfer.targets)]
+            hops += float(np.max(paths, where=transfer.share > 0, initial=0.0))
+        return hops * self.package.link.latency_s
+
+    def _shares(self, pool: MappedPool, names: tuple[str, ...]) -> FloatArray:
+        share = np.zeros((len(pool.groups), len(names)))
+        for number, group in enumerate(pool.groups):
+            for die, part in zip(group.dies, group.work_share, strict=True):
+                share[number, names.index(self.group_of[die])] = part
+        return share
+
+    def _signature(
+        self,
+        pool: MappedPool,
+        transfers: tuple[tuple[int, ...], ...],
+        names: tuple[str, ...],
+        rates: Sequence[DieRates],
+    ) -> tuple[object, ...]:
+        return (
+            pool.name,
+            tuple((id(mapped.operator), mapped.group) for mapped in pool.operators),
+            transfers,
+            tuple(group.die_groups for group in pool.groups),
+            tuple(group.parallelism for group in pool.groups),
+            names,
+            tuple(rate.shape for rate in rates),
+        )
