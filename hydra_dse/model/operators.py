@@ -103,7 +103,7 @@ class Routing:
             share = min(1.0, self.top_k / self.experts)
             return np.asarray(self.experts * (1.0 - (1.0 - share) ** np.asarray(tokens, dtype=np.float64)))
         ranks = np.arange(1, self.experts + 1, dtype=np.float64)
-        popularity = ranks ** -self.skew
+        popularity = ranks**-self.skew
         hit = np.minimum(1.0, self.top_k * popularity / popularity.sum())
         count = np.asarray(tokens, dtype=np.float64)[..., None]
         return np.asarray((1.0 - (1.0 - hit) ** count).sum(axis=-1))
@@ -192,7 +192,7 @@ class Operator:
         )
 
     def _attended(self, batch: Batch) -> tuple[Number, Number, Number]:
-        """Query-key pairs of prefill and of decode, context tokens read; cut by the window (exact at equal contexts)."""
+        """Query-key pairs of prefill and of decode, and context read; cut by the window (exact at equal contexts)."""
         decode = batch.decode_context_tokens
         pairs, read = batch.prefill_pairs, batch.prefill_context_tokens
         if self.window is not None:
