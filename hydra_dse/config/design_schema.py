@@ -1,0 +1,158 @@
+"""Pydantic models of a design file: package, dies, memories, mapping, policy, placement, precision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from hydra_dse.config.faults import at_key
+from hydra_dse.config.fields import (
+    BytesPerSecond,
+    Count,
+    Mm,
+    Mm2,
+    Name,
+    PositiveCount,
+    Section,
+    Share,
+    Text,
+    Watts,
+)
+from hydra_dse.config.hardware_schema import Format
+from hydra_dse.model.operators import OperatorClass
+
+Size = Annotated[Mm, Field(gt=0)]
+
+
+class GridSection(Section):
+    """A grid of equal tiles: width and height of a tile, spacing included."""
+
+    kind: Literal["mesh", "torus", "hex"]
+    columns: PositiveCount
+    rows: PositiveCount
+    tile: tuple[Size, Size]
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> GridSection:
+        if self.columns * self.rows > 4096:
+            raise at_key("columns", f"{self.columns} x {self.rows} tiles are more than the 4096 that are supported")
+        return self
+
+
+class SlotSection(Section):
+    """A rectangle of a floorplan, by its centre and size."""
+
+    x: Mm
+    y: Mm
+    width: Size
+    height: Size
+
+
+class FloorplanSection(Section):
+    """Rectangles that are linked where they face each other within `reach`."""
+
+    kind: Literal["floorplan"]
+    slots: Annotated[list[SlotSection], Field(min_length=1, max_length=512)]
+    reach: Mm = 2.0
+
+
+class LinkChoiceSection(Section):
+    """The NoI links of a package."""
+
+    class_: Name = Field(alias="class")
+    bandwidth: Annotated[BytesPerSecond, Field(gt=0)]
+
+
+class LimitsSection(Section):
+    """What the package may not exceed."""
+
+    silicon: Annotated[Mm2, Field(gt=0)] | None = None
+    interposer: Annotated[Mm2, Field(gt=0)] | None = None
+    power: Annotated[Watts, Field(gt=0)] | None = None
+
+
+class PackageSection(Section):
+    """Slots, links and limits."""
+
+    topology: Annotated[GridSection | FloorplanSection, Field(discriminator="kind")]
+    link: LinkChoiceSection
+    memory_tiles: Literal["leaf", "routing"] = "leaf"
+    limits: LimitsSection = LimitsSection()
+
+
+class DieGroupSection(Section):
+    """Equal dies: a library name or the path of a die's file, how many, and what they serve."""
+
+    chiplet: Name
+    count: Count
+    families: list[Literal["attention", "ssm"]] = Field(default_factory=list)
+    phase: Literal["prefill", "decode", "any"] = "any"
+
+
+class MemoryGroupSection(Section):
+    """Equal memory stacks."""
+
+    stack: Name
+    count: Count
+
+
+class MappingSection(Section):
+    """Operator classes → die groups, and how operands are laid out."""
+
+    groups: dict[OperatorClass, Annotated[list[Name], Field(min_length=1)]] = Field(default_factory=dict)
+    parallelism: Literal["tensor", "replica"] = "tensor"
+    homes: Literal["aligned", "interleaved"] = "aligned"
+    sram_weight_share: Share = 0.5
+
+
+class PolicySection(Section):
+    """The runtime policy."""
+
+    serving: Literal["colocated", "disaggregated"] = "disaggregated"
+    batching: Literal["chunked", "prefill_first"] = "chunked"
+    max_batch: PositiveCount = 64
+    token_budget: PositiveCount = 2048
+    scheduling: Literal["fcfs", "sjf"] = "fcfs"
+    batches_in_flight: PositiveCount = 1
+    memory_watermark: Annotated[Share, Field(lt=1)] = 0.01
+    block_tokens: PositiveCount = 16
+
+
+class PlacementSection(Section):
+    """How components get their slots, or the slots themselves (dies first, then stacks)."""
+
+    algorithm: Literal["communication_aware", "hydra", "round_robin", "random", "explicit"] | None = None
+    slots: list[Count] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PlacementSection:
+        if self.slots is not None and self.algorithm not in (None, "explicit"):
+            raise at_key("slots", f"slots are given, so the algorithm {self.algorithm!r} would not be used; drop one")
+        if self.slots is None and self.algorithm == "explicit":
+            raise at_key("algorithm", "an explicit placement needs `slots`")
+        return self
+
+
+class PrecisionSection(Section):
+    """Formats of the operands; what is not named is bf16, and fp32 for the recurrent state."""
+
+    weights: Format = "bf16"
+    activations: Format = "bf16"
+    kv: Format = "bf16"
+    state: Format = "fp32"
+    conv_state: Format = "bf16"
+
+
+class DesignSection(Section):
+    """A design file."""
+
+    name: Name | None = None
+    source: Text = ""
+    package: PackageSection
+    dies: Annotated[dict[Name, DieGroupSection], Field(min_length=1)]
+    memories: dict[Name, MemoryGroupSection] = Field(default_factory=dict)
+    mapping: MappingSection = MappingSection()
+    policy: PolicySection = PolicySection()
+    placement: PlacementSection = PlacementSection()
+    precision: PrecisionSection | None = None

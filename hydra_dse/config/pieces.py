@@ -1,0 +1,65 @@
+"""Sections of a design file as nouns."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hydra_dse.design.nouns import MappingChoice, Placement
+from hydra_dse.errors import InputError
+from hydra_dse.hardware.components import PackageLimits, Slot, Topology
+from hydra_dse.hardware.topology import build_topology, floorplan
+from hydra_dse.model.precision import Precision
+from hydra_dse.policy import Policy
+
+if TYPE_CHECKING:
+    from hydra_dse.config import design_schema as schema
+    from hydra_dse.config.document import Document
+
+DEFAULT_PLACEMENT = "communication_aware"
+_grid = lru_cache(maxsize=256)(build_topology)
+
+
+def topology_of(document: Document, section: schema.GridSection | schema.FloorplanSection) -> Topology:
+    """Return the slots and links of a package.
+
+    Raises:
+        InputError: slots that overlap.
+    """
+    if section.kind != "floorplan":
+        width, height = section.tile
+        return _grid(section.kind, section.columns, section.rows, width, height)
+    slots = [Slot(slot.x, slot.y, slot.width, slot.height) for slot in section.slots]
+    try:
+        return floorplan(slots, section.reach)
+    except InputError as error:
+        path = ("package", "topology", "slots")
+        raise InputError([document.fault(path, fault.message) for fault in error.faults]) from None
+
+
+def limits_of(section: schema.LimitsSection) -> PackageLimits:
+    """Return what a package may not exceed."""
+    return PackageLimits(section.silicon, section.interposer, section.power)
+
+
+def mapping_of(section: schema.MappingSection) -> MappingChoice:
+    """Return the mapping choice."""
+    groups = {kind: tuple(names) for kind, names in section.groups.items()}
+    return MappingChoice(groups, section.parallelism, section.homes, section.sram_weight_share)
+
+
+def policy_of(section: schema.PolicySection) -> Policy:
+    """Return the runtime policy."""
+    return Policy(**section.model_dump())
+
+
+def placement_of(section: schema.PlacementSection) -> tuple[str, Placement | None]:
+    """Return the placement algorithm, and the placement where its slots are given."""
+    if section.slots is not None:
+        return "explicit", Placement(tuple(section.slots))
+    return section.algorithm or DEFAULT_PLACEMENT, None
+
+
+def precision_of(section: schema.PrecisionSection) -> Precision:
+    """Return the operand formats."""
+    return Precision(**section.model_dump())
