@@ -1,0 +1,61 @@
+"""Silicon and interposer area of a package, by what is on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hydra_dse.hardware.components import MemoryStack, Package, Topology
+
+# Keep-out between the outermost slots and the edge of the interposer, on each side (assumption).
+EDGE_MM = 0.1
+
+
+@dataclass(frozen=True)
+class AreaShare:
+    """Silicon of one group of a package."""
+
+    group: str
+    what: str
+    count: int
+    area_mm2: float
+
+
+def silicon(package: Package) -> tuple[AreaShare, ...]:
+    """Return the silicon of a package by group: dies, memory PHYs with controllers, and routing base dies.
+
+    DRAM is bought as a part and counts by its footprint on the interposer, not as silicon.
+    """
+    shares = [
+        AreaShare(group.name, "dies", group.count, group.count * group.chiplet.area_mm2) for group in package.dies
+    ]
+    for memory in package.memories:
+        shares.append(AreaShare(memory.name, "memory PHYs", memory.count, memory.count * memory.stack.phy_area_mm2))
+        if not package.memory_is_leaf:
+            area = memory.count * memory.stack.base_die_area_mm2
+            shares.append(AreaShare(memory.name, "routing base dies", memory.count, area))
+    return tuple(shares)
+
+
+def area_mm2(package: Package) -> float:
+    """Return the silicon area of a package: the sum of `silicon`."""
+    dies = sum([group.count * group.chiplet.area_mm2 for group in package.dies])
+    return dies + sum([group.count * _memory_silicon(package, group.stack) for group in package.memories])
+
+
+def _memory_silicon(package: Package, stack: MemoryStack) -> float:
+    return stack.phy_area_mm2 + (0.0 if package.memory_is_leaf else stack.base_die_area_mm2)
+
+
+def interposer_mm2(package: Package) -> float:
+    """Return the interposer area: the rectangle around all slots and a keep-out of `EDGE_MM` on each side."""
+    width, height = interposer_size_mm(package.topology)
+    return width * height
+
+
+def interposer_size_mm(topology: Topology) -> tuple[float, float]:
+    """Return width and height of the interposer."""
+    left = min([slot.x_mm - slot.width_mm / 2 for slot in topology.slots])
+    right = max([slot.x_mm + slot.width_mm / 2 for slot in topology.slots])
+    low = min([slot.y_mm - slot.height_mm / 2 for slot in topology.slots])
+    high = max([slot.y_mm + slot.height_mm / 2 for slot in topology.slots])
+    return right - left + 2 * EDGE_MM, high - low + 2 * EDGE_MM
