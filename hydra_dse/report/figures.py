@@ -129,9 +129,9 @@ def floorplan_figure(tiles: Sequence[Tile], wires: Sequence[Wire]) -> Figure:
         axes.text(tile.x_mm, tile.y_mm, tile.label, ha="center", va="center", fontsize=7, zorder=5)
     heat = colormaps["inferno_r"]
     for wire in wires:
-        style = {"color": heat(0.15 + 0.8 * wire.load), "lw": 0.6 + 3.4 * wire.load}
-        ends = zip(wire.start, wire.end, strict=True)
-        axes.add_line(Line2D(*ends, solid_capstyle="round", zorder=3, **style))
+        (x0, y0), (x1, y1) = wire.start, wire.end
+        line = Line2D((x0, x1), (y0, y1), color=heat(0.15 + 0.8 * wire.load), lw=0.6 + 3.4 * wire.load, zorder=3)
+        axes.add_line(line)
     axes.set_aspect("equal")
     axes.autoscale_view()
     axes.grid(visible=False)
