@@ -110,7 +110,7 @@ def reference_traffic(design: Design, model: Model) -> FloatArray:
     nothing is resident, so that the result does not depend on what link bandwidth displaces on a die.
     """
     operands = operands_of(model, precision_of(design, model))
-    mapped = map_operands(design, operands, equal_dies=True)
+    mapped = map_operands(design, operands, nominal=True)
     prompt, output, batch = REFERENCE_PROMPT_TOKENS, REFERENCE_OUTPUT_TOKENS, REFERENCE_BATCH
     prefill = Batch(
         prefill_tokens=prompt,

@@ -58,15 +58,15 @@ def map_design(design: Design, model: Model) -> MappedDesign:
     return found
 
 
-def map_operands(design: Design, operands: Operands, equal_dies: bool = False) -> MappedDesign:
-    """Lower a design for given operands; `equal_dies` gives every die of a group the same share of the work."""
+def map_operands(design: Design, operands: Operands, nominal: bool = False) -> MappedDesign:
+    """Lower a design for given operands; `nominal` counts every die of a group alike and keeps nothing resident."""
     sites = memory_sites(design.package)
     pools = pool_names(design)
     members = {name: groups_of_pool(design.package, name) for name in pools}
     uses = {group.name: sum(group in members[name] for name in pools) for group in design.package.dies}
     return MappedDesign(
         pools=tuple(
-            _PoolMapper(design.package, design.mapping, operands, sites, members[name], uses, equal_dies).pool(name)
+            _PoolMapper(design.package, design.mapping, operands, sites, members[name], uses, nominal).pool(name)
             for name in pools
         ),
         memory=memory_plan(sites, operands),
@@ -101,7 +101,7 @@ class _PoolMapper:
     sites: Sequence[MemorySite]
     members: tuple[DieGroup, ...]
     uses: dict[str, int]
-    equal_dies: bool
+    nominal: bool
 
     def pool(self, name: str) -> MappedPool:
         """Return the mapped pool."""
@@ -140,7 +140,7 @@ class _PoolMapper:
     def _execution_group(self, groups: tuple[DieGroup, ...]) -> ExecutionGroup:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
         chiplets = [group.chiplet for group in groups for _ in range(group.count)]
-        work = np.full(len(dies), 1.0 / len(dies)) if self.equal_dies else work_shares(chiplets)
+        work = np.full(len(dies), 1.0 / len(dies)) if self.nominal else work_shares(chiplets)
         at = bandwidth_shares(self.sites)
         cache = fetch_matrix(at, work, self.choice.homes)
         replica = self.choice.parallelism == "replica"
@@ -156,7 +156,7 @@ class _PoolMapper:
     def _resident_share(self, operators: Sequence[Operator]) -> float:
         weights = sum(max(o.weight_copies, 1) * o.weight_elements for o in operators if keeps_weights(o))
         weights *= self.operands.precision.weight_bytes
-        if weights <= 0:
+        if weights <= 0 or self.nominal:
             return 0.0
         if self.choice.parallelism == "replica":
             weights *= sum(group.count for group in self.members)

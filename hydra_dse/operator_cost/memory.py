@@ -28,6 +28,7 @@ def site_bandwidth(
     """Return the bandwidth that the accesses of each die reach at each site, shape (sites, dies).
 
     Args:
+        sites: memory sites.
         link_bytes_per_s: what the links of each site carry together (infinite for the memory of a die).
         efficiency: share of the interface peak that each die's access pattern reaches.
     """
