@@ -5,47 +5,71 @@
 2. Descend on hop-bytes by the best swap of two components of one kind, all layouts in parallel.  The change of every
    swap comes from one matrix product: with `G = F · D`, swapping `i` and `j` adds
    `G_ij + G_ji - G_ii - G_jj + 2 F_ij D_ij` (`F` symmetric traffic, `D` hops between the present slots).
-3. In the best layouts, descend on the full objective: the swaps tried are those that cost fewest hop-bytes and those
-   that move a component that loads the worst link.
+3. In the best layouts, descend on the full objective (`hydra_dse.placement.refine`).
+
+Where memories route (no leaves) there is one layout and every swap is free; starts then come from the layouts that
+leaf memories would take, which spread the memories among the dies, beside the unrestricted one.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
 
-from hydra_dse.placement.patterns import Pattern
-from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem, cost_of_loads
+import numpy as np
+
+from hydra_dse.placement.patterns import Pattern, patterns
+from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem
+from hydra_dse.placement.refine import exchangeable, refine
 
 REFINED = 2  # layouts refined on the full objective
-TRIED = 24  # swaps evaluated per step
+SPREAD_STARTS = 5  # starts with spread memories where memories route
 _MAX_STEPS = 200
 _CLOSER = 1e-9
 _NEAR_CENTRE = 1e-6
 
 
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """A layout and the slots each component may take at first, shape (components, slots)."""
+
+    pattern: Pattern
+    allowed: BoolArray
+
+
 def assign(problem: Problem, candidates: tuple[Pattern, ...]) -> tuple[int, ...] | None:
     """Return the slots of the best placement found over the layouts; None where no layout fits the components."""
-    starts = _starts(problem, candidates)
-    candidates = tuple(pattern for pattern, start in zip(candidates, starts, strict=True) if start is not None)
-    if not candidates:
-        return None
-    hops = np.stack([pattern.hops for pattern in candidates])
-    slots = np.stack([start for start in starts if start is not None])
-    slots = descend(problem, hops, slots)
-    costs = [float(problem.cost(pattern, row)) for pattern, row in zip(candidates, slots, strict=True)]
-    ranked = sorted(range(len(costs)), key=lambda index: (costs[index], index))[:REFINED]
-    refined = [_refine(problem, candidates[index], slots[index]) for index in ranked]
-    best = min(range(len(refined)), key=lambda index: refined[index][0])
-    return tuple(refined[best][1].tolist())
-
-
-def _starts(problem: Problem, candidates: tuple[Pattern, ...]) -> list[IntArray | None]:
-    if not candidates:
-        return []
+    starts = [_Start(pattern, slots_by_kind(problem, pattern)) for pattern in candidates]
     if problem.fits is None:
-        return list(_construct(problem, candidates))
-    return [matched(problem, pattern, pattern.hops.sum(axis=0)[None, :]) for pattern in candidates]
+        starts += _spread(problem, candidates)
+        slots = _construct(problem, starts) if starts else np.empty((0, problem.count), dtype=np.int64)
+    else:
+        matches = [matched(problem, start.pattern, start.pattern.hops.sum(axis=0)[None, :]) for start in starts]
+        starts = [start for start, match in zip(starts, matches, strict=True) if match is not None]
+        slots = np.array([match for match in matches if match is not None], dtype=np.int64)
+    if not starts:
+        return None
+    slots = descend(problem, np.stack([start.pattern.hops for start in starts]), slots)
+    ranked = _by_cost(problem, starts, slots)[:REFINED]
+    slots = np.stack([refine(problem, starts[index].pattern, slots[index]) for index in ranked])
+    best = _by_cost(problem, [starts[index] for index in ranked], slots)[0]
+    return tuple(slots[best].tolist())
+
+
+def _spread(problem: Problem, candidates: tuple[Pattern, ...]) -> list[_Start]:
+    """Starts with the memories where leaves would be, for packages whose memories route."""
+    stacks = problem.package.stack_count
+    if problem.leaf_count or not stacks or len(candidates) != 1:
+        return []
+    die = np.arange(problem.count) < problem.package.die_count
+    return [
+        _Start(candidates[0], _allowed(problem.graph.size, pattern, die))
+        for pattern in patterns(problem.graph, problem.package.die_count, stacks)[:SPREAD_STARTS]
+    ]
+
+
+def _by_cost(problem: Problem, starts: list[_Start], slots: IntArray) -> list[int]:
+    costs = [problem.cost(start.pattern, row) for start, row in zip(starts, slots, strict=True)]
+    return sorted(range(len(costs)), key=lambda index: (costs[index], index))
 
 
 def matched(problem: Problem, pattern: Pattern, wish: FloatArray) -> IntArray | None:
@@ -58,34 +82,38 @@ def matched(problem: Problem, pattern: Pattern, wish: FloatArray) -> IntArray | 
     """
     from scipy.optimize import linear_sum_assignment  # only baselines and floorplans need it
 
-    allowed: BoolArray = _slots_by_kind(problem, pattern)
+    allowed: BoolArray = slots_by_kind(problem, pattern)
     if problem.fits is not None:
-        allowed = allowed & problem.fits
+        np.logical_and(allowed, problem.fits, out=allowed)
     refused = 1e3 * (1.0 + float(np.abs(wish).sum()))
-    cost = np.where(allowed, wish, refused)
-    rows, columns = linear_sum_assignment(cost)
-    if not np.all(allowed[rows, columns]):
+    rows, columns = linear_sum_assignment(np.where(allowed, wish, refused))
+    if not bool(np.all(allowed[rows, columns])):
         return None
     return np.asarray(columns, dtype=np.int64)
 
 
-def _slots_by_kind(problem: Problem, pattern: Pattern) -> BoolArray:
+def slots_by_kind(problem: Problem, pattern: Pattern) -> BoolArray:
     """Shape (components, slots): slots of the layout that are meant for the component's kind."""
-    kinds = np.zeros((2, problem.graph.size), dtype=bool)
-    kinds[1, pattern.core] = True
-    kinds[0, pattern.leaves] = True
-    return kinds[problem.is_core.astype(np.int64)]
+    return _allowed(problem.graph.size, pattern, problem.is_core)
 
 
-def _construct(problem: Problem, candidates: tuple[Pattern, ...]) -> IntArray:
+def _allowed(size: int, pattern: Pattern, in_core: BoolArray) -> BoolArray:
+    allowed: BoolArray = np.zeros((2, size), dtype=np.bool_)
+    allowed[1, pattern.core] = True
+    allowed[0, pattern.leaves] = True
+    return allowed[in_core.astype(np.int64)]
+
+
+def _construct(problem: Problem, starts: list[_Start]) -> IntArray:
     """Place component after component in all layouts at once; shape (layouts, components)."""
-    hops = np.stack([pattern.hops for pattern in candidates])
-    free = np.stack([_slots_by_kind(problem, pattern) for pattern in candidates])
-    used = free.any(axis=1)
+    hops = np.stack([start.pattern.hops for start in starts])
+    free = np.stack([start.allowed for start in starts])
+    used = np.asarray(free.any(axis=1))
     # Hop-bytes a component would add on each slot; a trace of the distance to all others breaks ties to the centre.
-    added = np.repeat((hops @ used[..., None])[:, None, :, 0] * _NEAR_CENTRE, problem.count, axis=1)
-    slots = np.zeros((len(candidates), problem.count), dtype=np.int64)
-    layouts = np.arange(len(candidates))
+    remote = np.einsum("lab,lb->la", hops, used) * _NEAR_CENTRE
+    added = np.repeat(remote[:, None, :], problem.count, axis=1)
+    slots = np.zeros((len(starts), problem.count), dtype=np.int64)
+    layouts = np.arange(len(starts))
     for component in _order(problem.flow):
         options = np.where(free[:, component], added[:, component], np.inf)
         chosen = options.argmin(axis=1)
@@ -116,32 +144,22 @@ def descend(problem: Problem, hops: FloatArray, slots: IntArray) -> IntArray:
         slots: shape (layouts, components); not changed.
     """
     slots = slots.copy()
-    layouts = np.arange(len(slots))
-    forbidden = ~_exchangeable(problem)
-    active = np.ones(len(slots), dtype=bool)
+    active = np.arange(len(slots))
+    forbidden = ~exchangeable(problem)
     for _ in range(_MAX_STEPS):
-        rows = layouts[active]
-        change = _hop_change(problem.flow, hops[rows], slots[rows])
+        change = hop_change(problem.flow, hops[active], slots[active])
         change[:, forbidden] = np.inf
         if problem.fits is not None:
-            change[~_fit_after_swap(problem.fits, slots[rows])] = np.inf
-        flat = change.reshape(len(rows), -1)
+            change[~_fit_after_swap(problem.fits, slots[active])] = np.inf
+        flat = change.reshape(len(active), -1)
         best = flat.argmin(axis=1)
-        better = flat[np.arange(len(rows)), best] < -_CLOSER
-        active[rows[~better]] = False
-        if not better.any():
+        better = flat[np.arange(len(active)), best] < -_CLOSER
+        active, best = active[better], best[better]
+        if not len(active):
             break
-        moving, swap = rows[better], best[better]
-        first, second = swap // problem.count, swap % problem.count
-        slots[moving, first], slots[moving, second] = slots[moving, second], slots[moving, first]
+        first, second = best // problem.count, best % problem.count
+        slots[active, first], slots[active, second] = slots[active, second], slots[active, first]
     return slots
-
-
-def _exchangeable(problem: Problem) -> BoolArray:
-    """Pairs `i < j` of one kind: swapping a core and a leaf would change the layout."""
-    same = problem.is_core[:, None] == problem.is_core
-    pairs: BoolArray = np.triu(same, k=1)
-    return pairs
 
 
 def _fit_after_swap(fits: BoolArray, slots: IntArray) -> BoolArray:
@@ -150,7 +168,7 @@ def _fit_after_swap(fits: BoolArray, slots: IntArray) -> BoolArray:
     return both
 
 
-def _hop_change(flow: FloatArray, hops: FloatArray, slots: IntArray) -> FloatArray:
+def hop_change(flow: FloatArray, hops: FloatArray, slots: IntArray) -> FloatArray:
     """Change of hop-bytes by every swap, shape (layouts, components, components)."""
     layouts = np.arange(len(slots))[:, None, None]
     between = hops[layouts, slots[:, :, None], slots[:, None, :]]
@@ -158,45 +176,3 @@ def _hop_change(flow: FloatArray, hops: FloatArray, slots: IntArray) -> FloatArr
     own = np.diagonal(moved, axis1=-2, axis2=-1)
     change: FloatArray = moved + moved.swapaxes(-1, -2) - own[:, :, None] - own[:, None, :] + 2.0 * flow * between
     return change
-
-
-def _refine(problem: Problem, pattern: Pattern, slots: IntArray) -> tuple[float, IntArray]:
-    """Descend on the full objective; returns it (as a share of the traffic) with the slots."""
-    loads = problem.loads(pattern, slots)
-    cost = cost_of_loads(loads)
-    pairs = np.argwhere(_exchangeable(problem))
-    for _ in range(_MAX_STEPS):
-        tried = _promising(problem, pattern, slots, loads, pairs)
-        if not len(tried):
-            break
-        moved = np.repeat(slots[None], len(tried), axis=0)
-        rows = np.arange(len(tried))
-        moved[rows, tried[:, 0]] = slots[tried[:, 1]]
-        moved[rows, tried[:, 1]] = slots[tried[:, 0]]
-        all_loads = problem.loads(pattern, moved)
-        costs = cost_of_loads(all_loads)
-        best = int(costs.argmin())
-        if costs[best] >= cost * (1.0 - 1e-6):
-            break
-        slots, loads, cost = moved[best], all_loads[best], costs[best]
-    return float(cost), slots
-
-
-def _promising(
-    problem: Problem, pattern: Pattern, slots: IntArray, loads: NDArray[np.float32], pairs: IntArray
-) -> IntArray:
-    """Return swaps worth evaluating, shape (≤ `TRIED`, 2): few added hop-bytes, half of them off the worst link."""
-    if not len(loads):
-        return pairs[:0]
-    change = _hop_change(problem.flow, pattern.hops[None], slots[None])[0][pairs[:, 0], pairs[:, 1]]
-    if problem.fits is not None:
-        keep = _fit_after_swap(problem.fits, slots[None])[0][pairs[:, 0], pairs[:, 1]]
-        pairs, change = pairs[keep], change[keep]
-    size = problem.graph.size
-    on_worst = pattern.pair_links[:, int(loads.argmax())].reshape(size, size)[np.ix_(slots, slots)] * problem.shares
-    weight = on_worst.sum(axis=0) + on_worst.sum(axis=1)
-    heavy = np.isin(pairs, np.argsort(-weight, kind="stable")[:4]).any(axis=1)
-    order = np.argsort(change, kind="stable")
-    lead = order[: TRIED // 2]
-    rest = order[TRIED // 2 :]
-    return pairs[np.concatenate([lead, rest[heavy[rest]][: TRIED // 2]])]

@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 MAX_PATTERNS = 8
 # Weights (a, b, c) of the descents: balanced, memory close, many ports, compact compute.
 _WEIGHTS = ((1.0, 1.0, 3.0), (0.3, 2.0, 1.0), (0.3, 0.3, 6.0), (2.0, 0.5, 1.0))
-_STARTS = 5
+_STARTS = 8
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class Pattern:
 
     @cached_property
     def pair_links(self) -> NDArray[np.float32]:
-        """Shape (slots·slots, links): the incidence of the routes, transposed and in single precision for speed."""
-        return np.ascontiguousarray(self.routes.incidence.T, dtype=np.float32)
+        """Shape (slots, slots, links): 1 where the path between two slots takes the link; single, for speed."""
+        size = len(self.topology.slots)
+        return np.ascontiguousarray(self.routes.incidence.T, dtype=np.float32).reshape(size, size, -1)
 
 
 @lru_cache(maxsize=256)

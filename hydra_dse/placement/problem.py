@@ -108,28 +108,17 @@ class Problem:
         return self.fitting(slots) and self.graph.legal(self.layout_of(slots))
 
     def loads(self, pattern: Pattern, slots: IntArray) -> NDArray[np.float32]:
-        """Share of the traffic on each link, shape (..., links), for placements of shape (..., components)."""
-        size = self.graph.size
-        many = slots.reshape(-1, self.count)
-        on_slots = np.zeros((len(many), size * size), dtype=np.float32)
-        pairs = (many[:, :, None] * size + many[:, None, :]).reshape(len(many), -1)
-        np.put_along_axis(on_slots, pairs, self.shares.reshape(1, -1), axis=1)
-        return (on_slots @ pattern.pair_links).reshape(*slots.shape[:-1], -1)
+        """Share of the traffic on each link, shape (links,)."""
+        loads: NDArray[np.float32] = np.einsum("ijl,ij->l", pattern.pair_links[slots[:, None], slots], self.shares)
+        return loads
 
-    def cost(self, pattern: Pattern, slots: IntArray) -> NDArray[np.float32]:
-        """Objective as a share of the total traffic, shape (...)."""
-        return cost_of_loads(self.loads(pattern, slots))
+    def cost(self, pattern: Pattern, slots: IntArray) -> float:
+        """Objective as a share of the total traffic; 0 without links."""
+        loads = self.loads(pattern, slots)
+        return float(loads.mean() + WORST_LINK_WEIGHT * loads.max()) if len(loads) else 0.0
 
     def objective(self, slots: tuple[int, ...]) -> float:
         """Objective of a legal placement in bytes."""
         chosen = np.array(slots, dtype=np.int64)
         pattern = Pattern(self.package.topology, self.layout_of(chosen))
-        return float(self.cost(pattern, chosen)) * self.scale
-
-
-def cost_of_loads(loads: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Mean link load + λ · worst link load, over the last axis; 0 without links."""
-    if not loads.shape[-1]:
-        return np.zeros(loads.shape[:-1], dtype=np.float32)
-    cost: NDArray[np.float32] = loads.mean(axis=-1) + WORST_LINK_WEIGHT * loads.max(axis=-1)
-    return cost
+        return self.cost(pattern, chosen) * self.scale

@@ -8,6 +8,8 @@ possible in total.  All of it is deterministic.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hydra_dse.placement.assignment import matched
@@ -22,15 +24,20 @@ def repaired(problem: Problem, slots: IntArray) -> IntArray | None:
         return slots
     graph = problem.graph
     wanted = problem.layout_of(slots)
-    mended = _mended(graph, wanted)
-    nearest = [mended] if mended is not None else []
-    known = patterns(graph, problem.core_count, problem.leaf_count)
-    nearest += sorted((pattern.layout for pattern in known), key=lambda layout: _difference(layout, wanted))
-    for layout in nearest:
+    for layout in _nearest(problem, wanted):
         moved = matched(problem, Pattern(graph.topology, layout), graph.distances[slots])
         if moved is not None:
             return moved
     return None
+
+
+def _nearest(problem: Problem, wanted: Layout) -> Iterator[Layout]:
+    """Yield the mended layout, then the known ones by the number of slots that differ."""
+    mended = _mended(problem.graph, wanted)
+    if mended is not None:
+        yield mended
+    known = patterns(problem.graph, problem.core_count, problem.leaf_count)
+    yield from sorted((pattern.layout for pattern in known), key=lambda layout: _difference(layout, wanted))
 
 
 def _mended(graph: Graph, layout: Layout) -> Layout | None:

@@ -1,0 +1,100 @@
+"""Descent on the full objective: every swap's effect on every link, by superposition.
+
+With `t` the traffic and `K[i, j, l]` = 1 where the path from the slot of `i` to that of `j` takes link `l`,
+`P[j, i, l] = Σ_k t_ik K[j, k, l] + t_ki K[k, j, l]` is what component `i` would put on link `l` from the slot of `j`.
+Swapping `i` and `j` changes the load of link `l` by
+
+    P[j, i, l] + P[i, j, l] - P[i, i, l] - P[j, j, l] + (t_ij + t_ji) · (K[i, j, l] + K[j, i, l]),
+
+so two matrix products per component give the loads after all swaps; a test compares them with routing each swap anew.
+(Links come last and the products are stacked, so that rows are copied whole and no product is large enough for BLAS
+to start threads, which costs more than it gains here.)
+The maximum is flat where two links are equally loaded: descents use the 8-norm in its place (a smooth upper bound of
+it), the result is judged by the maximum itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.placement.patterns import Pattern
+from hydra_dse.placement.problem import WORST_LINK_WEIGHT, BoolArray, IntArray, Problem
+
+Float32Array = NDArray[np.float32]
+
+MAX_SWAPS = 100
+_BETTER = 1.0 - 1e-5
+
+
+def exchangeable(problem: Problem) -> BoolArray:
+    """Pairs `i < j` of one kind: swapping a core and a leaf would change the layout."""
+    same = problem.is_core[:, None] == problem.is_core
+    pairs: BoolArray = np.triu(same, k=1)
+    return pairs
+
+
+def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
+    """Swap components of one kind, always the best swap, while the smooth objective falls."""
+    if not len(pattern.routes.links):
+        return slots
+    first, second = np.nonzero(exchangeable(problem))
+    if not len(first):
+        return slots
+    slots = slots.copy()
+    paths = pattern.pair_links[slots[:, None], slots]
+    loads = np.einsum("ijl,ij->l", paths, problem.shares)
+    cost = float(smooth_cost(loads))
+    for _ in range(MAX_SWAPS):
+        swapped = loads_after_swaps(problem.shares, paths, loads, first, second)
+        costs = smooth_cost(swapped)
+        if problem.fits is not None:
+            costs[~_both_fit(problem.fits, slots, first, second)] = np.inf
+        best = int(costs.argmin())
+        if not costs[best] < cost * _BETTER:
+            break
+        i, j = first[best], second[best]
+        slots[[i, j]] = slots[[j, i]]
+        paths[[i, j]] = paths[[j, i]]
+        paths[:, [i, j]] = paths[:, [j, i]]
+        loads, cost = swapped[best], float(costs[best])
+    return slots
+
+
+def loads_after_swaps(
+    shares: Float32Array, paths: Float32Array, loads: Float32Array, first: IntArray, second: IntArray
+) -> Float32Array:
+    """Return the link loads after each swap of `first[m]` and `second[m]`, shape (swaps, links).
+
+    Args:
+        shares: traffic, shape (components, components).
+        paths: `K` of the module, shape (components, components, links).
+        loads: present loads, shape (links,).
+        first: one component of each swap.
+        second: the other.
+    """
+    moved = shares @ paths
+    moved += shares.T @ paths.swapaxes(0, 1)
+    own = moved[np.arange(len(shares)), np.arange(len(shares))]
+    between = paths[first, second] + paths[second, first]
+    between *= (shares + shares.T)[first, second, None]
+    between += moved[second, first]
+    between += moved[first, second]
+    between -= own[first]
+    between -= own[second]
+    between += loads
+    return between
+
+
+def smooth_cost(loads: Float32Array) -> Float32Array:
+    """Mean link load + λ · 8-norm of the link loads, over the last axis."""
+    power = np.square(loads)
+    np.square(power, out=power)
+    np.square(power, out=power)
+    cost: Float32Array = loads.mean(axis=-1) + WORST_LINK_WEIGHT * np.sqrt(np.sqrt(np.sqrt(power.sum(axis=-1))))
+    return cost
+
+
+def _both_fit(fits: BoolArray, slots: IntArray, first: IntArray, second: IntArray) -> BoolArray:
+    both: BoolArray = fits[first, slots[second]] & fits[second, slots[first]]
+    return both
