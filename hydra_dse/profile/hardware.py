@@ -16,7 +16,7 @@ from hydra_dse.model.operators import Batch
 from hydra_dse.model.precision import Precision
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.operator_cost import DieRates, die_rates
-from hydra_dse.physical import area_mm2, interposer_mm2, package_violations
+from hydra_dse.physical import area_mm2, interposer_mm2, package_violations, static_power_w
 from hydra_dse.profile.rows import PoolRow, RowMaker
 from hydra_dse.results.nouns import Violation
 
@@ -104,12 +104,6 @@ class HardwareTable:
             return self._rates[key]
 
         return rates
-
-
-def static_power_w(package: Package) -> float:
-    """Leakage and clock of all dies and stacks."""
-    dies = sum(group.count * group.chiplet.static_power_w for group in package.dies)
-    return dies + sum(group.count * group.stack.static_power_w for group in package.memories)
 
 
 def _unreachable(mapped: MappedDesign, load: LinkLoad, precision: Precision) -> list[Violation]:
