@@ -23,8 +23,9 @@ $(READY): pyproject.toml constraints.txt
 env: $(READY) ## make the environment
 
 demo: $(READY) ## the main job: sweep, validate and report on experiments/quickstart.yaml
-	$(BIN)/hydra-dse sweep quickstart --out runs/demo --fresh
-	$(BIN)/hydra-dse validate runs/demo
+	rm -rf runs/demo
+	$(BIN)/hydra-dse sweep quickstart --out runs/demo --workers 2
+	$(BIN)/hydra-dse validate runs/demo --workers 2
 	$(BIN)/hydra-dse report runs/demo
 
 test: $(READY) ## the whole test suite
