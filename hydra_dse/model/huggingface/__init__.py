@@ -1,6 +1,7 @@
 """Models from Hugging Face `config.json` files: one short reader per family, found by `model_type`.
 
-A file of ours wraps the keys that a reader needs: `{"preset": name, "source": where from, "config": {…}}`.
+A preset of ours wraps the keys that a reader needs: `{"preset": name, "source": where from, "config": {…}}`, or gives
+another name to a preset beside it: `{"preset": name, "same_as": other}`.
 """
 
 from __future__ import annotations
@@ -60,16 +61,27 @@ def read_model(path: str | Path) -> Model:
     file = Path(path)
     if file.is_dir():
         file = file / "config.json"
-    document = read_document(file)
-    fields, name, source = Fields(document), _file_name(file), ""
-    if fields.has("preset") and fields.has("config"):
-        name, source = fields.word("preset"), fields.word("source")
-        fields = fields.section("config")
+    fields = Fields(read_document(file))
+    if not fields.has("preset"):
+        return _read(fields, _file_name(file), str(file))
+    name = fields.word("preset")
+    if fields.has("same_as"):
+        return replace(read_model(_beside(file, fields)), name=name)
+    return _read(fields.section("config"), name, fields.word("source"))
+
+
+def _read(fields: Fields, name: str, source: str) -> Model:
     family, reader = _reader(fields)
-    model = reader(fields)
-    if not model.blocks:
-        fields.fail("the model has no layers")
-    return replace(model, name=name, family=family, source=source or str(file))
+    return replace(reader(fields), name=name, family=family, source=source)
+
+
+def _beside(file: Path, fields: Fields) -> Path:
+    """The preset that another one stands for: a file of the same folder that is not itself a second name."""
+    name = fields.word("same_as")
+    other = file.parent / f"{name}.json"
+    if Path(name).name != name or not other.is_file() or Fields(read_document(other)).has("same_as"):
+        fields.fail(f"expected the name of a preset in the same folder, found {name!r}", "same_as")
+    return other
 
 
 def _file_name(file: Path) -> str:

@@ -56,7 +56,7 @@ def assemble(
         vocabulary=fields.size("vocab_size"),
         blocks=tuple(blocks),
         tied_embeddings=fields.flag("tie_word_embeddings", "tie_embedding", "tie_embeddings", default=tied_by_default),
-        max_position_embeddings=fields.optional_size("max_position_embeddings", "model_max_length", high=1 << 40),
+        max_position_embeddings=fields.limit("max_position_embeddings", "model_max_length"),
         precision=precision(fields),
         extra_parameters=width if extra_parameters is None else extra_parameters,
     )
@@ -68,14 +68,20 @@ def precision(fields: Fields) -> Precision:
     fp32 checkpoints are served in bf16, as serving engines do; a checkpoint quantised to fp8 as a whole keeps fp8.
     The SSM state is fp32 unless the file names another format.
     """
-    stored = _FORMATS.get(fields.word("torch_dtype", "dtype"), "bf16")
+    stored = _format(fields, "torch_dtype", "dtype", default="bf16")
     served = "bf16" if stored == "fp32" else stored
     quantised = fields.value("quantization_config")
     whole_fp8 = isinstance(quantised, dict) and quantised.get("quant_method") == "fp8"
-    state = _FORMATS.get(fields.word("mamba_ssm_cache_dtype", "mamba_ssm_dtype"), "fp32")
+    state = _format(fields, "mamba_ssm_cache_dtype", "mamba_ssm_dtype", default="fp32")
     return Precision(
         weights="fp8" if whole_fp8 else served, activations=served, kv=served, state=state, conv_state=served
     )
+
+
+def _format(fields: Fields, *names: str, default: str) -> str:
+    """Our name of a number format of the file; other spellings (`"auto"`) leave the default."""
+    stated = next((fields.value(name) for name in names if fields.has(name)), None)
+    return _FORMATS.get(stated, default) if isinstance(stated, str) else default
 
 
 def attention(
@@ -149,11 +155,11 @@ def mixture(
     )
 
 
-def sparse_layers(fields: Fields, layers: int, dense: FeedForward, sparse: FeedForward | None) -> list[FeedForward]:
+def sparse_layers(fields: Fields, layers: int, dense: FeedForward, sparse: FeedForward) -> list[FeedForward]:
     """Feed-forward part of each layer by `mlp_only_layers` and `decoder_sparse_step` (Qwen MoE families)."""
     only_dense = fields.sizes("mlp_only_layers") or ()
     step = fields.size("decoder_sparse_step", default=1, high=MAX_LAYERS)
-    return [dense if sparse is None or index in only_dense or (index + 1) % step else sparse for index in range(layers)]
+    return [dense if index in only_dense or (index + 1) % step else sparse for index in range(layers)]
 
 
 def mamba1(fields: Fields, *, norms: bool, inner: int | None = None, heads: int = 1) -> Mamba1:
@@ -225,6 +231,7 @@ def layer_kinds(
             fields.fail(f"{message}; accepted: {one_of(accepted)}", key, place)
     if not kinds:
         fields.fail("the list of layers is empty", key)
+    check_count(fields, kinds, key)
     return kinds
 
 

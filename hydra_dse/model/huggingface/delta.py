@@ -14,11 +14,12 @@ KINDS = ("linear_attention", "full_attention")
 def read_qwen3_next(fields: Fields) -> Model:
     """Qwen3-Next: three gated DeltaNet layers to one of gated attention, mixtures with a gated shared expert."""
     layers = common.layer_count(fields)
-    sparse = _qwen_mixture(fields) if fields.size("num_experts", default=0, low=0) else None
-    needs_dense = sparse is None or fields.sizes("mlp_only_layers") or fields.size("decoder_sparse_step", default=1) > 1
-    dense = common.mlp(fields) if needs_dense else None
-    parts = common.sparse_layers(fields, layers, dense or _present(sparse), sparse)
-    return _qwen_model(fields, parts)
+    if not fields.size("num_experts", default=0, low=0):
+        return _qwen_model(fields, [common.mlp(fields)] * layers)
+    sparse = _qwen_mixture(fields)
+    some_dense = bool(fields.sizes("mlp_only_layers")) or fields.size("decoder_sparse_step", default=1) > 1
+    dense: FeedForward = common.mlp(fields) if some_dense else sparse
+    return _qwen_model(fields, common.sparse_layers(fields, layers, dense, sparse))
 
 
 def read_qwen3_5(fields: Fields) -> Model:
@@ -63,12 +64,6 @@ def _text(fields: Fields) -> Fields:
     return Fields(fields.document, inner.path, {**outer, **inner.values})
 
 
-def _present(part: FeedForward | None) -> FeedForward:
-    if part is None:
-        raise AssertionError("a layer has either a dense part or a mixture")
-    return part
-
-
 def _qwen_model(fields: Fields, parts: list[FeedForward]) -> Model:
     gate = fields.flag("attn_output_gate", default=True)
     mixers: dict[str, Mixer] = {
@@ -87,7 +82,6 @@ def _qwen_model(fields: Fields, parts: list[FeedForward]) -> Model:
 def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     kinds = common.layer_kinds(fields, KINDS, names=str)
     if kinds is not None:
-        common.check_count(fields, kinds, "layer_types")
         return kinds
     interval = fields.size("full_attention_interval", default=4, high=MAX_LAYERS)
     return ["linear_attention" if (index + 1) % interval else "full_attention" for index in range(layers)]
@@ -132,7 +126,6 @@ def _kimi_delta(fields: Fields) -> DeltaNet:
 def _kimi_kinds(fields: Fields, layers: int) -> list[str]:
     kinds = common.layer_kinds(fields, KINDS, names=str)
     if kinds is not None:
-        common.check_count(fields, kinds, "layer_types")
         return kinds
     lists = fields.section("linear_attn_config")
     delta, latent = lists.sizes("kda_layers", low=1), lists.sizes("full_attn_layers", low=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,30 +67,28 @@ def read_document(path: Path) -> Document:
 def key_lines(text: str) -> dict[KeyPath, int]:
     """Return the line of every key and list item of a JSON text, by path."""
     lines: dict[KeyPath, int] = {(): 1}
-    stack: list[str | int] = []
+    path: list[str | int] = []
     opened: list[str] = []
-    line, last = 1, 0
+    line, last, previous = 1, 0, ""
     tokens = list(_TOKEN.finditer(text))
     for number, token in enumerate(tokens):
         line += text.count("\n", last, token.start())
-        last = token.start()
-        word = token.group()
+        last, word = token.start(), token.group()
+        in_list = bool(opened) and opened[-1] == "["
+        if in_list and previous in "[,":
+            lines[tuple(path)] = line
         if word in "{[":
             opened.append(word)
-            stack.append(0 if word == "[" else "")
-            if word == "[":
-                lines.setdefault(tuple(stack), line)
-        elif word in "}]":
-            if opened:
-                opened.pop()
-                stack.pop()
-        elif word == "," and opened and opened[-1] == "[":
-            stack[-1] = int(stack[-1]) + 1
-            following = tokens[number + 1].start() if number + 1 < len(tokens) else token.start()
-            lines[tuple(stack)] = line + text.count("\n", token.start(), following)
-        elif word[0] == '"' and opened and opened[-1] == "{" and _is_key(tokens, number):
-            stack[-1] = str(json.loads(word, strict=False))
-            lines.setdefault(tuple(stack), line)
+            path.append(0 if word == "[" else "")
+        elif word in "}]" and opened:
+            opened.pop()
+            path.pop()
+        elif word == "," and in_list:
+            path[-1] = int(path[-1]) + 1
+        elif opened and not in_list and _is_key(tokens, number):
+            path[-1] = str(json.loads(word, strict=False))
+            lines.setdefault(tuple(path), line)
+        previous = word
     return lines
 
 
@@ -109,16 +108,21 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_text(path: Path) -> str:
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise InputError(Fault(f"{size} bytes are more than the {MAX_BYTES} of a configuration", file=str(path)))
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise InputError(Fault("not a regular file", file=str(path)))
+        if found.st_size > MAX_BYTES:
+            message = f"{found.st_size} bytes are more than the {MAX_BYTES} that a configuration may have"
+            raise InputError(Fault(message, file=str(path)))
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(Fault("not a UTF-8 text file", file=str(path))) from None
     except FileNotFoundError:
         raise InputError(Fault("no such file", file=str(path))) from None
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", file=str(path))) from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(Fault(f"cannot be read: {error}", file=str(path))) from None
 
 
 def _is_key(tokens: list[re.Match[str]], number: int) -> bool:

@@ -17,6 +17,9 @@ MAX_SIZE = 1 << 24
 
 MAX_LAYERS = 10_000
 
+NO_LIMIT = 1 << 40
+"""Lengths above this stand for "no limit" (tokenizers write 10^30)."""
+
 
 class Fields:
     """The keys of one object of a configuration.
@@ -52,6 +55,15 @@ class Fields:
         if value is None:
             return None
         return self._whole(value, (name,), low, high)
+
+    def limit(self, *names: str) -> int | None:
+        """Return a length limit; none where no name is there or the file says `Infinity` or an absurd number."""
+        name, value = self._find(names)
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return None
+        if isinstance(value, int | float) and value > NO_LIMIT:
+            return None
+        return self._whole(value, (name,), 1, NO_LIMIT)
 
     def factor(self, *names: str, default: float) -> float:
         """Return a positive number of at most 1000."""

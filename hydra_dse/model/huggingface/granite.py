@@ -35,7 +35,6 @@ def read_granite_hybrid(fields: Fields) -> Model:
     kinds = common.layer_kinds(fields, ("mamba", "attention"))
     if kinds is None:
         fields.missing("layer_types", "layers_block_type")
-    common.check_count(fields, kinds, "layer_types")
     return common.assemble(fields, _layers(fields, kinds, part))
 
 

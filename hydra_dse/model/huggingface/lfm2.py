@@ -35,7 +35,6 @@ def _kinds(fields: Fields) -> list[str]:
         if attended is None:
             fields.missing("layer_types", "full_attn_idxs")
         kinds = [KINDS[1] if index in attended else KINDS[0] for index in range(common.layer_count(fields))]
-    common.check_count(fields, kinds, "layer_types")
     return kinds
 
 

@@ -46,7 +46,6 @@ def read_gpt_oss(fields: Fields) -> Model:
     kinds = common.layer_kinds(fields, accepted, names=str)
     if kinds is None:
         kinds = [accepted[index % 2] for index in range(layers)]
-    common.check_count(fields, kinds, "layer_types")
     mixers = {"sliding_attention": sliding, "full_attention": full}
     return common.assemble(fields, [transformer_block(mixers[kind], part) for kind in kinds])
 

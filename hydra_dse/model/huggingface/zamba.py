@@ -41,7 +41,7 @@ def read_zamba2(fields: Fields) -> Model:
     attention_adapters = fields.flag("use_shared_attention_adapter", "use_shared_attention_lora", default=False)
     mlp_adapters = fields.flag("use_shared_block_lora", default=True)
     rank = fields.size("adapter_rank", "lora_rank", default=128)
-    inner = fields.size("ffn_hidden_size", "intermediate_size", default=4 * width)
+    inner = fields.size("intermediate_size", "ffn_hidden_size", default=4 * width)
     shared = Block(
         label="shared_attention",
         mixers=(replace(_attention(fields, width), adapter_rank=rank if attention_adapters else 0),),
