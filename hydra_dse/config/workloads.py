@@ -13,6 +13,7 @@ from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.finder import find, find_from, looks_like_path, path_below
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.overrides import Override, apply_overrides, parse_override
+from hydra_dse.config.plain import put, to_plain
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
@@ -265,16 +266,13 @@ class _Builder:
         self._at(("shifts",), lambda: phases(workload))
 
     def _plain(self, name: str) -> dict[str, object]:
-        plain = to_plain(self.section.model_dump(exclude_none=True))
+        plain: dict[str, Any] = to_plain(self.section.model_dump(exclude_none=True))
         for path, text in self.located.items():
-            _put(plain, path, text)
-        if isinstance(plain, dict):
-            plain["name"] = name
-            if self.override is not None and self.override.data.get("model") is not None:
-                plain.pop("model", None)
-                for kind in plain.get("classes", ()):
-                    kind.pop("model", None)
-        return dict(plain) if isinstance(plain, dict) else {}
+            put(plain, path, text)
+        if self.override is not None and self.override.data.get("model") is not None:
+            for part in (plain, *plain["classes"]):
+                part.pop("model", None)
+        return {**plain, "name": name}
 
 
 def process_of(section: schema.ArrivalsSection) -> Arrivals:
@@ -313,18 +311,3 @@ def _slo(section: schema.SloSection | None) -> Slo:
 
 def _columns(section: schema.ColumnsSection | None) -> Columns | None:
     return None if section is None else Columns(section.prompt, section.output, section.arrival, section.time_unit)
-
-
-def to_plain(value: object) -> object:
-    """Dicts, lists and scalars only, as YAML and JSON hold them."""
-    if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    return value
-
-
-def _put(data: Any, path: KeyPath, value: object) -> None:
-    for part in path[:-1]:
-        data = data[part]
-    data[path[-1]] = value

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hydra_dse.errors import Fault, InputError, did_you_mean
-from hydra_dse.workload.traces.record import Columns, Recorder, Trace, opened
+from hydra_dse.workload.traces.record import MAX_LINE, Columns, Recorder, Trace, opened
 
 # Sources: Azure Public Dataset (2023, 2024); BurstGPT (arXiv 2401.17644); Vidur (arXiv 2405.05465).
 TABLES: dict[str, Columns] = {
@@ -48,6 +48,18 @@ def read_table(path: Path, kind: str, columns: Columns, limit: int) -> Trace:
             else:
                 _take(recorder, line, row, columns, places)
     return recorder.finish(kind, complete=complete)
+
+
+def has_arrivals(path: Path) -> bool:
+    """Whether a file is anything but a table of token lengths alone.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with opened(path) as stream:
+        names = {name.strip() for name in next(csv.reader([stream.readline(MAX_LINE)]), [])}
+    known = [columns for columns in TABLES.values() if {columns.prompt, columns.output} <= names]
+    return not known or known[0].arrival in names
 
 
 def _rows(stream: TextIO, recorder: Recorder) -> Iterator[tuple[int, list[str]]]:

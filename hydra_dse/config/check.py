@@ -1,0 +1,97 @@
+"""All faults of any input file: what it is is recognised from its keys or its first line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hydra_dse.config.document import Document
+from hydra_dse.config.loader import load_yaml
+from hydra_dse.errors import Fault, InputError
+
+_TABLES = (".csv", ".jsonl", ".gz", ".tsv", ".txt")
+_MODEL_KEYS = {"model_type", "architectures", "num_hidden_layers", "ssm_cfg", "preset", "d_model"}
+
+
+def check_file(path: str | Path) -> list[Fault]:
+    """Every fault of a file, those of the files it names included; empty where there is none."""
+    file = Path(path)
+    try:
+        if file.suffix in _TABLES or file.is_dir():
+            _check_table(file)
+        else:
+            _check_document(file)
+    except InputError as error:
+        return list(error.faults)
+    return []
+
+
+def kind_of(document: Document) -> str:
+    """What a document describes, from `"experiment"` to `"chiplet"`; `"unknown"` where its keys tell nothing."""
+    keys = set(document.data)
+    signs = {
+        "experiment": bool({"objectives"} & keys) or {"workload", "space"} <= keys,
+        "workload": "arrivals" in keys or {"classes", "shifts"} & keys,
+        "space": "parameters" in keys and bool({"package", "dies", "counts"} & keys),
+        "design": {"dies", "memories"} <= keys or {"package", "policy"} <= keys,
+        "lengths": {"prompt", "output"} <= keys,
+        "model": bool(_MODEL_KEYS & keys),
+        "calibration": {"compute", "memory"} <= keys or "operator_overhead" in keys,
+        "memory": "capacity" in keys,
+        "link": bool({"reach", "density"} & keys),
+        "chiplet": bool({"kind", "ports", "components", "matmul"} & keys),
+    }
+    return next((kind for kind, sign in signs.items() if sign), "unknown")
+
+
+def _check_document(file: Path) -> None:
+    if file.suffix == ".json":
+        from hydra_dse.model import read_model
+
+        try:
+            document = load_yaml(file)
+        except InputError:
+            read_model(file)  # JSON that YAML does not read is at most a model's
+            return
+    else:
+        document = load_yaml(file)
+    kind = kind_of(document)
+    if kind == "unknown":
+        known = "an experiment, workload, lengths, space, design, model config, die, memory, link or calibration"
+        raise InputError(Fault(f"is not recognised; expected the keys of {known}", str(file), 1, 1))
+    _checker(kind)(file)
+
+
+def _checker(kind: str) -> Callable[[Path], object]:
+    from hydra_dse import config
+
+    loaders: dict[str, Callable[[Path], object]] = {
+        "experiment": config.load_experiment,
+        "workload": config.load_workload,
+        "space": config.load_space,
+        "design": config.load_design,
+        "model": config.load_model,
+        "chiplet": config.load_chiplet,
+        "memory": config.load_memory,
+        "link": config.load_link,
+        "calibration": config.load_calibration,
+        "lengths": _load_lengths,
+    }
+    return loaders[kind]
+
+
+def _load_lengths(file: Path) -> object:
+    from hydra_dse.config.loader import validate
+    from hydra_dse.config.workload_schema import LengthsFile
+
+    return validate(load_yaml(file), LengthsFile)
+
+
+def _check_table(file: Path) -> None:
+    from hydra_dse.workload.traces import read_lengths, read_trace
+    from hydra_dse.workload.traces.tables import has_arrivals
+
+    if file.is_dir() or has_arrivals(file):
+        read_trace(file)
+    else:
+        read_lengths(file)

@@ -1,0 +1,82 @@
+"""Sections of an experiment file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from hydra_dse.config.faults import at_key
+from hydra_dse.config.fields import Count, Name, Number, PositiveCount, Rate, Section, Share, Text
+
+SAMPLERS = ("nsga2", "nsga3", "random", "tpe", "qmc")
+
+
+class ConstraintSection(Section):
+    """Bounds on a metric."""
+
+    metric: Name
+    at_most: Number | None = None
+    at_least: Number | None = None
+
+    @model_validator(mode="after")
+    def _some_bound(self) -> ConstraintSection:
+        if self.at_most is None and self.at_least is None:
+            raise at_key("at_most", "give at_most, at_least or both")
+        if self.at_most is not None and self.at_least is not None and self.at_most < self.at_least:
+            raise at_key("at_most", f"at_most {self.at_most:g} is below at_least {self.at_least:g}")
+        return self
+
+
+class SearchSection(Section):
+    """How to search."""
+
+    sampler: Literal["nsga2", "nsga3", "random", "tpe", "qmc"] = "nsga2"
+    trials: Annotated[PositiveCount, Field(le=100_000_000)] = 2000
+    population: Annotated[PositiveCount, Field(ge=2, le=1_000_000)] = 40
+    seed: Annotated[Count, Field(lt=2**63)] = 0
+
+
+class ValidationSection(Section):
+    """How the best designs are simulated."""
+
+    top: PositiveCount = 5
+    requests: Annotated[PositiveCount, Field(ge=10, le=100_000_000)] = 2000
+    replications: Annotated[PositiveCount, Field(le=10_000)] = 3
+    warmup_share: Annotated[Share, Field(lt=1)] = 0.1
+
+
+class InputSection(Section):
+    """A file that a stored experiment was read from."""
+
+    path: Name
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def _named_or_inline(value: Any) -> str:
+    return "inline" if isinstance(value, dict) else "named"
+
+
+# The mapping is checked on its own, as a workload or a space, so that its faults keep their places.
+NamedOrInline = Annotated[
+    Annotated[Name, Tag("named")] | Annotated[dict[str, Any], Tag("inline")], Discriminator(_named_or_inline)
+]
+
+
+class ExperimentSection(Section):
+    """An experiment file."""
+
+    schema_version: Literal[1] = 1
+    name: Name | None = None
+    purpose: Text = ""
+    source: Text = ""
+    model: Name | None = None
+    workload: NamedOrInline
+    rate: Rate | None = None
+    space: NamedOrInline
+    objectives: Annotated[tuple[Name, ...], Field(min_length=1, max_length=8)]
+    constraints: tuple[ConstraintSection, ...] = ()
+    search: SearchSection = SearchSection()
+    validation: ValidationSection = ValidationSection()
+    calibration: Name = "default"
+    inputs: tuple[InputSection, ...] = ()
