@@ -46,7 +46,7 @@ class Archive:
         if len(good) == 0:
             return
         self._fix_reference(losses[good])
-        names = (*self.identities, *(identities[index] for index in good))
+        names = (*self.identities, *(identities[index] for index in good.tolist()))
         self._keep_best(names, np.concatenate([self.losses, losses[good]]), np.concatenate([self.rows, rows[good]]))
 
     def hypervolume(self) -> float | None:

@@ -44,10 +44,11 @@ def _slices(points: FloatArray, reference: FloatArray) -> float:
         return _staircase(points, reference)
     levels = np.unique(points[:, -1])
     thickness = np.diff(np.append(levels, reference[-1]))
-    return sum(
-        thick * _slices(points[points[:, -1] <= level, :-1], reference[:-1])
+    slices = (
+        float(thick) * _slices(points[points[:, -1] <= level, :-1], reference[:-1])
         for level, thick in zip(levels, thickness, strict=True)
     )
+    return sum(slices)
 
 
 def _staircase(points: FloatArray, reference: FloatArray) -> float:

@@ -60,8 +60,7 @@ def _any_dominates(ones: FloatArray, others: FloatArray) -> BoolArray:
         left, right = ones[:, objective, None], others[None, :, objective]
         no_worse &= left <= right
         better |= left < right
-    found: BoolArray = (no_worse & better).any(axis=0)
-    return found
+    return np.any(no_worse & better, axis=0)
 
 
 def ranks(losses: FloatArray, violation: FloatArray) -> IntArray:

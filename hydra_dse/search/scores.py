@@ -48,6 +48,15 @@ class ScoreTable:
         """Summed relative excess of each design, 0 where feasible."""
         return np.array([total_excess(broken) for broken in self.violations])
 
+    def rows(self, start: int, stop: int) -> ScoreTable:
+        """The scores from `start` up to `stop`."""
+
+        def cut(columns: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+            return {name: column[start:stop] for name, column in columns.items()}
+
+        identities, violations = self.identities[start:stop], self.violations[start:stop]
+        return ScoreTable(identities, cut(self.metrics), violations, cut(self.low), cut(self.high))
+
 
 class Scorer(Protocol):
     """Scores completed points of a space."""
@@ -98,7 +107,7 @@ def constrained(table: ScoreTable, objectives: Sequence[str], bounds: Sequence[B
     Raises:
         InputError: an objective or bound names a metric that the scorer does not compute.
     """
-    _check_known(table, objectives, bounds)
+    table = _with_needed(table, objectives, bounds)
     added: list[list[Violation]] = [[] for _ in range(len(table))]
     for bound in bounds:
         _apply(bound, table.metrics[bound.metric], added)
@@ -130,13 +139,13 @@ def _unknown(name: str, table: ScoreTable, index: int) -> Violation:
     return Violation(NOT_FINITE + name, 2.0, 1.0, metric(name).unit)
 
 
-def _check_known(table: ScoreTable, objectives: Sequence[str], bounds: Sequence[Bound]) -> None:
+def _with_needed(table: ScoreTable, objectives: Sequence[str], bounds: Sequence[Bound]) -> ScoreTable:
+    """The table itself; where nothing in it is feasible, the metrics that were not computed are NaN."""
     wanted = [("objectives", name) for name in objectives] + [("bounds", bound.metric) for bound in bounds]
-    known = ", ".join(table.metrics)
-    faults = [
-        Fault(f"{name!r} is not computed by the estimator; it computes {known}", path=path)
-        for path, name in wanted
-        if name not in table.metrics
-    ]
-    if faults:
-        raise InputError(faults)
+    missing = [(path, name) for path, name in wanted if name not in table.metrics]
+    if missing and not all(table.violations):
+        known = ", ".join(table.metrics)
+        message = "is not computed by the estimator; it computes"
+        raise InputError([Fault(f"{name!r} {message} {known}", path=path) for path, name in missing])
+    unknown = {name: np.full(len(table), np.nan) for _, name in missing}
+    return replace(table, metrics={**table.metrics, **unknown})

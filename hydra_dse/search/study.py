@@ -72,6 +72,7 @@ class Search:
 
     def __init__(self, experiment: Experiment) -> None:
         import optuna
+        from optuna.study import StudyDirection
 
         self.settings = experiment.search
         check_sampler(self.settings.sampler)
@@ -87,7 +88,9 @@ class Search:
         self._first_rows: list[int] = []
         self._distributions = {parameter.name: _distribution(parameter) for parameter in self.space.outer}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        directions = ["maximize" if maximised else "minimize" for maximised in self.objectives.maximised]
+        directions = [
+            StudyDirection.MAXIMIZE if maximised else StudyDirection.MINIMIZE for maximised in self.objectives.maximised
+        ]
         self.study = optuna.create_study(directions=directions, study_name=experiment.name)
 
     @property

@@ -1,1 +1,33 @@
-"""Jobs: sweep, validate; run directories; simulator lookup."""
+"""The jobs: sweep, validate, exhaustive; run directories, executors, simulator lookup."""
+
+from __future__ import annotations
+
+from hydra_dse.studies.progress import Interrupted, SweepProgress, SweepState, ValidationProgress, ValidationState
+from hydra_dse.studies.run_directory import RunDirectory, existing_run
+from hydra_dse.studies.runs import design_of_run, designs_of, experiment_of
+from hydra_dse.studies.simulators import find_simulator
+from hydra_dse.studies.sweep import FrontDesign, SweepResult, sweep
+from hydra_dse.studies.validation import Chosen, ValidationResult, validate
+from hydra_dse.studies.validation_table import MetricError, ValidationRow
+
+__all__ = [
+    "Chosen",
+    "FrontDesign",
+    "Interrupted",
+    "MetricError",
+    "RunDirectory",
+    "SweepProgress",
+    "SweepResult",
+    "SweepState",
+    "ValidationProgress",
+    "ValidationResult",
+    "ValidationRow",
+    "ValidationState",
+    "design_of_run",
+    "designs_of",
+    "existing_run",
+    "experiment_of",
+    "find_simulator",
+    "sweep",
+    "validate",
+]

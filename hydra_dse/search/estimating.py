@@ -1,0 +1,32 @@
+"""The scorer of a sweep: points of a space to designs, and designs through the Markov-chain estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra_dse.design.experiment import Experiment
+from hydra_dse.design.space import Point
+from hydra_dse.errors import Fault, InputError
+from hydra_dse.search.scores import ScoreTable
+
+PLACEMENT_SEED = 0
+
+
+class EstimatorScorer:
+    """Scores points with the estimator under the experiment's workload."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        if experiment.calibration is None:
+            raise InputError(Fault(f"experiment {experiment.name!r} has no calibration"))
+        self._space = experiment.space
+        self._workload = experiment.workload
+        self._calibration = experiment.calibration
+
+    def score(self, points: Sequence[Point]) -> ScoreTable:
+        """Place and estimate the designs of the points."""
+        from hydra_dse.estimator import estimate_designs
+
+        designs = [self._space.build(point) for point in points]
+        table = estimate_designs(designs, self._workload, self._calibration)
+        identities = tuple(design.identity for design in designs)
+        return ScoreTable(identities, table.metrics, table.violations, table.low, table.high)

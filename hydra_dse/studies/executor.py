@@ -1,0 +1,141 @@
+"""Where work runs: in this process, in a pool of spawned processes, or in any other `concurrent.futures.Executor`.
+
+Tasks are plain functions of picklable arguments, so that an executor of a cluster takes them too.  A search
+space holds functions and is not picklable: what travels is a *factory*, a small hashable object that makes the
+scorer where it arrives (from the experiment file), once per process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context, parent_process
+from typing import Protocol, TypeVar
+
+from hydra_dse.design.space import Point
+from hydra_dse.search.scores import Scorer, ScoreTable
+
+Result = TypeVar("Result")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_TASK_DESIGNS = 96
+
+
+class ScorerFactory(Protocol):
+    """Makes a scorer; hashable and picklable, equal where it makes the same."""
+
+    def __call__(self) -> Scorer:
+        """Return the scorer."""
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """The factory of a scorer that is already there, for work in this process."""
+
+    scorer: Scorer
+
+    def __call__(self) -> Scorer:
+        """Return the scorer."""
+        return self.scorer
+
+
+class InProcessExecutor(Executor):
+    """Runs a task when it is submitted."""
+
+    def submit(self, fn: Callable[..., Result], /, *args: object, **kwargs: object) -> Future[Result]:
+        """Run `fn` now; an interrupt of the user passes through, errors wait in the future."""
+        future: Future[Result] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def executor(workers: int) -> Iterator[Executor]:
+    """An executor with `workers` processes; one worker is this process.
+
+    Processes are spawned, compute with one thread each, leave Ctrl-C to the parent and end with it.
+    """
+    if workers <= 1:
+        yield InProcessExecutor()
+        return
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Children inherit the environment at their start, before they import NumPy."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot tell its workers to stop, and they would wait for tasks forever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def score_in(pool: Executor, factory: ScorerFactory, groups: Sequence[Sequence[Point]]) -> list[ScoreTable]:
+    """Score groups of points, one table per group, in order.
+
+    Groups are packed into tasks by their sizes alone, never by the number of workers: what is computed in one
+    vectorised call, and so every bit of the result, is the same for any pool.
+    """
+    tasks = _packed(groups)
+    futures = [pool.submit(_score, factory, [list(groups[index]) for index in task]) for task in tasks]
+    return [table for future in futures for table in future.result()]
+
+
+def _packed(groups: Sequence[Sequence[Point]]) -> list[list[int]]:
+    tasks: list[list[int]] = []
+    size = _TASK_DESIGNS
+    for index, group in enumerate(groups):
+        if size + len(group) > _TASK_DESIGNS:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(index)
+        size += len(group)
+    return tasks
+
+
+def _score(factory: ScorerFactory, groups: list[list[Point]]) -> list[ScoreTable]:
+    table = _scorer_of(factory).score([point for group in groups for point in group])
+    parts, start = [], 0
+    for group in groups:
+        parts.append(table.rows(start, start + len(group)))
+        start += len(group)
+    return parts
+
+
+@lru_cache(maxsize=2)
+def _scorer_of(factory: ScorerFactory) -> Scorer:
+    return factory()

@@ -1,0 +1,47 @@
+"""Reading a run back: its experiment, its designs, one design by id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hydra_dse.design.experiment import Experiment
+from hydra_dse.design.nouns import Design
+from hydra_dse.errors import Fault, InputError, did_you_mean
+from hydra_dse.studies.designs_table import ScoredDesigns, point_in
+from hydra_dse.studies.run_directory import DESIGNS, RunDirectory, existing_run
+
+
+def experiment_of(run: RunDirectory) -> Experiment:
+    """Load the resolved experiment of a run."""
+    from hydra_dse.config import load_experiment
+
+    return load_experiment(run.experiment_file)
+
+
+def designs_of(run: RunDirectory) -> ScoredDesigns:
+    """All scored designs of a run.
+
+    Raises:
+        InputError: it has none yet, or the table is corrupt.
+    """
+    designs = run.designs()
+    if designs is None:
+        raise InputError(Fault("the run has no scored designs yet", file=str(run.path / DESIGNS)))
+    return designs
+
+
+def design_of_run(run_dir: str | Path, identity: str) -> Design:
+    """Build the design `identity` of a run; the first digits of an id are enough where they are unique.
+
+    Raises:
+        InputError: no run there, or no such design in it.
+    """
+    run = existing_run(run_dir)
+    designs = designs_of(run)
+    names = designs.scores.identities
+    found = [index for index, name in enumerate(names) if identity and name.startswith(identity)]
+    if len(found) != 1:
+        wrong = "names several designs" if found else f"names no design{did_you_mean(identity, names)}"
+        raise InputError(Fault(f"{identity!r} {wrong} of this run", file=str(run.path / DESIGNS)))
+    space = experiment_of(run).space
+    return space.build(point_in(space, designs.points[found[0]]))

@@ -1,0 +1,57 @@
+"""One simulation as a task: a point of a run's space to a simulated evaluation, in any process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+from hydra_dse.design.evaluator import EvaluationOptions
+from hydra_dse.design.experiment import Experiment
+from hydra_dse.design.space import Point
+from hydra_dse.results import Evaluation
+
+
+class Simulation(Protocol):
+    """Simulates points; hashable and picklable, so that a worker makes its own."""
+
+    def evaluate(self, point: Point, options: EvaluationOptions, seed: int) -> Evaluation:
+        """Return the simulated evaluation of a point."""
+
+
+@dataclass(frozen=True)
+class SimulationOfFile:
+    """Simulates under the experiment of a file with a simulator by name."""
+
+    path: str
+    simulator: str = "serving"
+
+    def evaluate(self, point: Point, options: EvaluationOptions, seed: int) -> Evaluation:
+        """Build, place and simulate the design; what cannot be placed is an infeasible result."""
+        from hydra_dse.errors import Fault, InputError
+        from hydra_dse.placement import place_design
+        from hydra_dse.search.estimating import PLACEMENT_SEED
+        from hydra_dse.studies.simulators import find_simulator
+
+        experiment = _experiment(self.path)
+        if experiment.calibration is None:
+            raise InputError(Fault("the experiment has no calibration", file=self.path))
+        design = experiment.space.build(point)
+        placed, violations = place_design(design, experiment.workload.models[0], PLACEMENT_SEED)
+        if violations:
+            return Evaluation("simulated", metrics={}, violations=tuple(violations))
+        engine = find_simulator(self.simulator)
+        [evaluation] = engine.evaluate([placed], experiment.workload, experiment.calibration, options, seed)
+        return replace(evaluation, metrics=dict(evaluation.metrics), intervals=dict(evaluation.intervals))
+
+
+def simulate(simulation: Simulation, point: Point, options: EvaluationOptions, seed: int) -> Evaluation:
+    """The task that is submitted to an executor."""
+    return simulation.evaluate(point, options, seed)
+
+
+@lru_cache(maxsize=2)
+def _experiment(path: str) -> Experiment:
+    from hydra_dse.config import load_experiment
+
+    return load_experiment(path)
