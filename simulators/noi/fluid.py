@@ -1,0 +1,124 @@
+"""Jobs on shared resources as fluids, in SimPy events.
+
+A job asks for `duration_s` of work when alone.  Whenever a job starts or ends, the speeds of all running jobs follow
+from `fair_speeds`; a job whose speed changes has its remaining work booked and its end moved.  A job whose speed
+does not change keeps its planned end to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from hydra_dse.errors import InvariantBroken
+from simulators.clock import exact_delay
+from simulators.noi.sharing import fair_speeds
+
+FloatArray = NDArray[np.float64]
+
+
+class Job(Protocol):
+    """Work that a `FluidProcessor` runs."""
+
+    @property
+    def duration_s(self) -> float:
+        """Time it takes alone."""
+
+    def usage(self) -> FloatArray | None:
+        """Busy share of every shared resource while it runs alone; None if it shares nothing."""
+
+
+class _Running:
+    """A job under way: what is left of it at `since_s`, its speed and the end that follows."""
+
+    __slots__ = ("done", "end_s", "left_s", "since_s", "speed", "usage")
+
+    def __init__(self, done: simpy.Event, left_s: float, usage: FloatArray | None, now_s: float) -> None:
+        self.done = done
+        self.left_s = left_s
+        self.usage = usage
+        self.since_s = now_s
+        self.speed = 1.0
+        self.end_s = now_s + left_s
+
+    def change_speed(self, speed: float, now_s: float) -> None:
+        if speed == self.speed:
+            return
+        self.left_s = max(0.0, self.left_s - (now_s - self.since_s) * self.speed)
+        self.since_s = now_s
+        self.speed = speed
+        self.end_s = now_s + self.left_s / speed
+
+
+class FluidProcessor:
+    """Runs jobs that share resources by bandwidth max-min."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.env = env
+        self._running: list[_Running] = []
+        self._rebalance_due = False
+        self._timer = 0
+        self.rebalances = 0
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs under way."""
+        return len(self._running)
+
+    def run(self, job: Job) -> simpy.Event:
+        """Start a job now; the event returned fires when it ends."""
+        if not job.duration_s >= 0.0:
+            raise InvariantBroken(f"a job of {job.duration_s} s cannot be run")
+        done = self.env.event()
+        self._running.append(_Running(done, job.duration_s, job.usage(), self.env.now))
+        self._touch()
+        return done
+
+    def _touch(self) -> None:
+        """Ask for one rebalancing, after the events that are already due at this instant."""
+        if self._rebalance_due:
+            return
+        self._rebalance_due = True
+        self.env.timeout(0.0).callbacks.append(self._rebalance)
+
+    def _rebalance(self, _: simpy.Event) -> None:
+        self._rebalance_due = False
+        self.rebalances += 1
+        now = self.env.now
+        sharing = [job for job in self._running if job.usage is not None]
+        if len(sharing) > 1:
+            speeds = fair_speeds(np.stack([job.usage for job in sharing if job.usage is not None]))
+            for job, speed in zip(sharing, speeds.tolist(), strict=True):
+                job.change_speed(speed, now)
+        elif sharing:
+            sharing[0].change_speed(1.0, now)
+        if self._running:
+            self._timer += 1
+            end = min(job.end_s for job in self._running)
+            timer = self.env.timeout(exact_delay(now, end), self._timer)
+            timer.callbacks.append(self._finish)
+
+    def _finish(self, timer: simpy.Event) -> None:
+        if timer.value != self._timer:
+            return
+        now = self.env.now
+        ended = [job for job in self._running if job.end_s <= now]
+        self._running = [job for job in self._running if job.end_s > now]
+        for job in ended:
+            job.done.succeed()
+        self._touch()
+
+
+class SoloProcessor:
+    """Runs one job at a time, for systems in which nothing is ever shared: a plain timeout per job."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.env = env
+        self.jobs = 0
+
+    def run(self, job: Job) -> simpy.Event:
+        """Start a job now; the event returned fires when it ends."""
+        return self.env.timeout(job.duration_s)

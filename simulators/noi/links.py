@@ -1,0 +1,61 @@
+"""Bytes on directed links, counted by walking the path of every pair of components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.hardware.components import Package
+from hydra_dse.routing import RouteTable, route
+
+FloatArray = NDArray[np.float64]
+
+
+class PlacedLinks:
+    """The directed links of a placed package and the paths between its components.
+
+    Args:
+        package: the hardware.
+        slots: slot of each component (dies first, then stacks).
+    """
+
+    def __init__(self, package: Package, slots: Sequence[int]) -> None:
+        self.slots = tuple(slots)
+        self.routes: RouteTable = route(package.topology, _transit(package, self.slots))
+        self.count = len(self.routes.links)
+        self.capacity_bytes_per_s = package.link_bandwidth_bytes_per_s * package.link.efficiency
+        self._paths: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def path(self, source: int, target: int) -> tuple[int, ...]:
+        """Links from one component to another, in order."""
+        pair = (source, target)
+        if pair not in self._paths:
+            self._paths[pair] = self.routes.path(self.slots[source], self.slots[target])
+        return self._paths[pair]
+
+    def count_bytes(self, sources: Sequence[int], targets: Sequence[int], share: FloatArray) -> FloatArray:
+        """Bytes on each link, shape (links,), when `share[i, j]` bytes flow from source `i` to target `j`."""
+        bytes_on = np.zeros(self.count)
+        for row, column in zip(*(axis.tolist() for axis in np.nonzero(share)), strict=True):
+            if sources[row] != targets[column]:
+                bytes_on[list(self.path(sources[row], targets[column]))] += share[row, column]
+        return bytes_on
+
+    def longest_path(self, sources: Sequence[int], targets: Sequence[int], share: FloatArray) -> int:
+        """Hops of the longest path on which anything flows."""
+        pairs = zip(*(axis.tolist() for axis in np.nonzero(share)), strict=True)
+        return max((len(self.path(sources[row], targets[column])) for row, column in pairs), default=0)
+
+    def degree(self, component: int) -> int:
+        """Links that end at a component's slot."""
+        return sum(target == self.slots[component] for _, target in self.routes.links)
+
+
+def _transit(package: Package, slots: tuple[int, ...]) -> tuple[bool, ...]:
+    """Slots that pass traffic on: those of dies, and of stacks with a routing base die; empty slots pass nothing."""
+    transit = [False] * len(package.topology.slots)
+    for component, slot in enumerate(slots):
+        transit[slot] = component < package.die_count or not package.memory_is_leaf
+    return tuple(transit)

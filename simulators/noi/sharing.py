@@ -1,0 +1,86 @@
+"""Speeds of jobs that share resources: bandwidth max-min on every bottleneck.
+
+Job `j` alone keeps resource `r` busy for the share `u_jr ≤ 1` of its time; at speed `s_j ≤ 1` it takes `s_j·u_jr`
+of it.  An allocation is fair when every job slower than 1 has a bottleneck: a full resource on which no other job
+takes more than it does (Bonald and Roberts, "Multi-resource fairness: objectives, algorithms and performance",
+SIGMETRICS 2015, where it is called bottleneck max fairness).  On one resource this is max-min: two equal jobs get
+half each, a job that asks for less than its fair share keeps what it asks for.
+
+What is left of resource `r` for job `j` when the others take `v_1 ≤ v_2 ≤ …` is the water level
+`max_i (1 − v_1 − … − v_i)/(n − i)`, so a fair allocation is a fixed point of
+`s_j = min(1, min_r level_jr / u_jr)`.  Every fixed point is feasible: were a resource over-full, the job that takes
+most of it would be above its own level.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+PASSES = 200
+"""Sweeps over the jobs before the search for a fixed point is cut off (it takes two to ten as a rule)."""
+
+TOLERANCE = 1e-12
+
+
+def fair_speeds(usage: FloatArray) -> FloatArray:
+    """Return the speed of each job in (0, 1].
+
+    Args:
+        usage: shape (jobs, resources): busy share of each resource while the job runs alone, in [0, 1].
+    """
+    jobs = len(usage)
+    speeds = np.ones(jobs)
+    load = usage.sum(axis=0)
+    contended = load > 1.0 + TOLERANCE
+    if not contended.any():
+        return speeds
+    usage = usage[:, contended]
+    if jobs == 2:
+        usage = undominated(usage)
+        return _two_jobs(usage[0], usage[1])
+    for _ in range(PASSES):
+        before = speeds.copy()
+        for job in range(jobs):
+            speeds[job] = _speed(usage, speeds, job)
+        if np.abs(speeds - before).max() < TOLERANCE:
+            break
+    return np.asarray(speeds / max(1.0, float((speeds @ usage).max())))
+
+
+def undominated(usage: FloatArray) -> FloatArray:
+    """Drop resources that another resource of two jobs makes redundant (it is busier for both)."""
+    order = np.lexsort((-usage[1], -usage[0]))
+    second = usage[1, order]
+    highest_before = np.maximum.accumulate(np.concatenate(([-1.0], second[:-1])))
+    return usage[:, order[second > highest_before]]
+
+
+def _speed(usage: FloatArray, speeds: FloatArray, job: int) -> float:
+    """Speed of one job given what the others take."""
+    jobs = len(usage)
+    mine = usage[job]
+    used = mine > 0.0
+    if not used.any():
+        return 1.0
+    others = np.delete(usage * speeds[:, None], job, axis=0)[:, used]
+    taken = np.concatenate((np.zeros((1, others.shape[1])), np.cumsum(np.sort(others, axis=0), axis=0)))
+    level = ((1.0 - taken) / (jobs - np.arange(jobs))[:, None]).max(axis=0)
+    return min(1.0, float((level / mine[used]).min()))
+
+
+def _two_jobs(first: FloatArray, second: FloatArray) -> FloatArray:
+    """The same fixed point for two jobs on plain floats: few resources are left after `undominated`."""
+    pairs = [(a, b) for a, b in zip(first.tolist(), second.tolist(), strict=True) if a > 0.0 and b > 0.0]
+    one = two = 1.0
+    for _ in range(PASSES):
+        new_one = min(1.0, min(max(0.5, 1.0 - b * two) / a for a, b in pairs))
+        new_two = min(1.0, min(max(0.5, 1.0 - a * new_one) / b for a, b in pairs))
+        done = abs(new_one - one) < TOLERANCE and abs(new_two - two) < TOLERANCE
+        one, two = new_one, new_two
+        if done:
+            return np.array((one, two))
+    excess = max(a * one + b * two for a, b in pairs)
+    return np.asarray(np.array((one, two)) / max(1.0, excess))

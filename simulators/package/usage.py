@@ -1,0 +1,119 @@
+"""How long an iteration keeps every die group, memory site and link of the package busy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulators.package.coefficients import PlacedHardware, PlacedOperator, PlacedPool
+from simulators.package.lines import affine_demand, depends_on_rows_only
+from simulators.package.rows import demand_at
+from simulators.serving.cost import Composition
+
+FloatArray = NDArray[np.float64]
+
+SHARED_FEATURES = 7
+"""(ran, rows, emits, emitted rows, prefill tokens, prefill sequences, decode sequences)."""
+
+
+class UsageTable:
+    """Busy seconds per feature of a composition, shape (features, sites + links).
+
+    Features: the seven above, then prefill and decode context of every attention window, then the weight bytes of
+    every mixture of experts, which are not linear in the rows.
+    """
+
+    def __init__(self, hardware: PlacedHardware, pool: PlacedPool, windows: tuple[int, ...]) -> None:
+        self._windows = len(windows)
+        self._precision = hardware.precision
+        self._experts: list[PlacedOperator] = []
+        self._expert_bytes: dict[int, list[float]] = {}
+        self.die_names = tuple(group.name for group in hardware.package.dies if group.count)
+        self._of_group = np.array(
+            [[float(name in names) for names in pool.die_groups] for name in self.die_names]
+        ).reshape(len(self.die_names), len(pool.die_groups))
+        capacity = hardware.links.capacity_bytes_per_s
+        self._table = np.zeros((SHARED_FEATURES + 2 * (1 + self._windows), _width(hardware)))
+        for placed in pool.operators:
+            window = placed.operator.window
+            self._add(placed, 0 if window is None else 1 + windows.index(window), capacity)
+
+    def _add(self, placed: PlacedOperator, window: int, capacity: float) -> None:
+        if not depends_on_rows_only(placed.operator):
+            self._add_lines(placed, window, capacity)
+            return
+        at = 2 if placed.operator.rows_emitted else 0
+        paths, count = placed.paths.weights, placed.operator.count
+        per_byte = count * placed.streamed * np.concatenate((paths.site_s, paths.link_bytes / capacity))
+        for transfer in placed.activations:
+            per_row = count * transfer.bytes_per_row / capacity
+            self._table[at + 1, -len(transfer.link_bytes) :] += per_row * transfer.link_bytes
+        if placed.operator.routing is not None:
+            self._experts.append(placed)
+            self._table = np.concatenate((self._table, per_byte[None, :]))
+            return
+        one, two = np.asarray(demand_at(placed, self._precision, np.array((1.0, 2.0))).weight_bytes).tolist()
+        self._table[at] += (2.0 * one - two) * per_byte
+        self._table[at + 1] += (two - one) * per_byte
+
+    def _add_lines(self, placed: PlacedOperator, window: int, capacity: float) -> None:
+        """An operator with caches: its bytes are affine in the features of a composition."""
+        bytes_of, paths = affine_demand(placed.operator, self._precision), placed.paths
+        rows = [0, 4, 5, 6, None, SHARED_FEATURES + 2 * window, SHARED_FEATURES + 2 * window + 1]
+        operands = (
+            (bytes_of.weights * placed.streamed, paths.weights),
+            (bytes_of.kv_reads, paths.kv_reads),
+            (bytes_of.kv_writes, paths.kv_writes),
+            (bytes_of.state_reads, paths.state_reads),
+            (bytes_of.state_writes, paths.state_writes),
+        )
+        for coefficients, path in operands:
+            busy = placed.operator.count * np.concatenate((path.site_s, path.link_bytes / capacity))
+            self._add_affine(rows, coefficients, busy)
+        for transfer in placed.activations:
+            busy = np.zeros(self._table.shape[1])
+            busy[-len(transfer.link_bytes) :] = transfer.link_bytes / capacity * placed.operator.count
+            self._add_affine(rows, bytes_of.rows * transfer.bytes_per_row, busy)
+
+    def _add_affine(self, rows: Sequence[int | None], coefficients: FloatArray, busy: FloatArray) -> None:
+        for row, coefficient in zip(rows, coefficients.tolist(), strict=True):
+            if row is not None:
+                self._table[row] += coefficient * busy
+
+    def busy_s(self, batch: Composition, group_s: FloatArray) -> FloatArray:
+        """Seconds that die groups, sites and links are busy with an iteration, in this order.
+
+        Args:
+            batch: its composition.
+            group_s: seconds of each execution group.
+        """
+        rows = batch.prefill_tokens + batch.decode_sequences
+        emitted = batch.emitted_tokens
+        values: list[float] = [
+            1.0,
+            rows,
+            1.0 if emitted else 0.0,
+            emitted,
+            batch.prefill_tokens,
+            batch.prefill_sequences,
+            batch.decode_sequences,
+        ]
+        for part in (batch.attended, *batch.windowed):
+            values += (part.prefill_tokens, part.decode_tokens)
+        if self._experts:
+            values += self._weights_of_experts(rows)
+        return np.concatenate((self._of_group @ group_s, np.array(values) @ self._table))
+
+    def _weights_of_experts(self, rows: int) -> list[float]:
+        if rows not in self._expert_bytes:
+            at = np.array((float(rows),))
+            self._expert_bytes[rows] = [
+                float(np.asarray(demand_at(placed, self._precision, at).weight_bytes)[0]) for placed in self._experts
+            ]
+        return self._expert_bytes[rows]
+
+
+def _width(hardware: PlacedHardware) -> int:
+    return len(hardware.site_bytes_per_s) + hardware.links.count

@@ -1,0 +1,181 @@
+"""One engine: a SimPy process that executes one batched iteration after the other.
+
+Loop: a planner says what the next iteration consists of (or that there is nothing to do), the processor runs it,
+the engine books what it did.  One event ends each iteration.  Stretches of decode steps in which nothing can change
+are taken in one event (`simulators.serving.stretch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import simpy
+
+from hydra_dse.records.nouns import IterationRecord
+from simulators.serving.cost import Attended, Composition, IterationCost, Work
+from simulators.serving.decoding import DecodeSet
+from simulators.serving.sequence import Sequence
+
+if TYPE_CHECKING:
+    from simulators.serving.planners import Planner
+    from simulators.serving.server import Server
+
+Chunks = list[tuple[Sequence, int]]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What an iteration consists of: prompt chunks, and whether the decoding sequences advance.
+
+    Attributes:
+        steady: a decode step that would be followed by the same step, were there no arrivals.
+    """
+
+    decodes: bool = False
+    chunks: Chunks = field(default_factory=list)
+    steady: bool = False
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """What one engine may hold: sequences in service, and tokens per iteration."""
+
+    max_batch: int
+    token_budget: int
+
+
+class Engine:
+    """An engine of a pool with its own batch."""
+
+    def __init__(
+        self, server: Server, pool: str, index: int, cost: IterationCost, planner: Planner, limits: EngineLimits
+    ) -> None:
+        self.server = server
+        self.pool = pool
+        self.index = index
+        self.cost = cost
+        self.planner = planner
+        self.limits = limits
+        self.prefilling: list[Sequence] = []
+        self.decoding = DecodeSet(server.memory.shape.block_tokens, cost.windows)
+        self.running = False
+        self.stalled = False
+        self.wakeup: simpy.Event | None = None
+        self.last_duration_s = 0.0
+
+    @property
+    def in_service(self) -> int:
+        """Sequences that are prefilled or decoded here."""
+        return len(self.prefilling) + len(self.decoding)
+
+    def run(self) -> Generator[simpy.Event, object, None]:
+        """The process: plan, execute, book; sleep while there is nothing to do."""
+        server = self.server
+        while True:
+            plan = self.planner.plan(self)
+            if plan is None:
+                self.wakeup = server.env.event()
+                yield self.wakeup
+                continue
+            if plan.steady:
+                jump = server.leaper.leap(self, plan)
+                if jump is not None:
+                    yield jump
+                    continue
+            work = self.begin(plan)
+            yield server.processor.run(work)
+            self.finish(plan, work)
+
+    def wake(self) -> None:
+        """Let a sleeping engine look for work."""
+        if self.wakeup is not None:
+            self.wakeup.succeed()
+            self.wakeup = None
+
+    def begin(self, plan: Plan) -> Work:
+        """Take the memory that the iteration needs and return its work."""
+        if plan.decodes:
+            self.server.memory.grow(self.decoding.blocks_due, self.server.env.now)
+        work = self.cost.work(self.compose(plan))
+        self.running = True
+        self.last_duration_s = work.duration_s
+        self.server.started(self, work)
+        return work
+
+    def compose(self, plan: Plan) -> Composition:
+        """Return the exact composition of a planned iteration."""
+        decoding = self.decoding
+        decoders = len(decoding) if plan.decodes else 0
+        if not plan.chunks:
+            return Composition(0, 0, decoders, decoders, decoding.attended(), decoding.attended_in_windows())
+        ending = sum(sequence.done + tokens == sequence.target for sequence, tokens in plan.chunks)
+        windows = self.cost.windows
+        inside: list[Attended] = []
+        if windows:
+            past = decoding.attended_in_windows() if decoders else (Attended(),) * len(windows)
+            inside = [_with_chunks(part, plan.chunks, window) for part, window in zip(past, windows, strict=True)]
+        return Composition(
+            sum(tokens for _, tokens in plan.chunks),
+            len(plan.chunks),
+            decoders,
+            decoders + ending,
+            _with_chunks(decoding.attended() if decoders else Attended(), plan.chunks, None),
+            tuple(inside),
+        )
+
+    def finish(self, plan: Plan, work: Work) -> None:
+        """Book an iteration that ended now: tokens, completions, finished prompts."""
+        server, now = self.server, self.server.env.now
+        self.running = False
+        self.cost.count(work)
+        if plan.decodes:
+            self._finish_step(now)
+        for sequence, tokens in plan.chunks:
+            sequence.done += tokens
+            if sequence.done == sequence.target:
+                self.prefilling.remove(sequence)
+                server.prefilled(sequence, self)
+        server.iteration_ended()
+
+    def _finish_step(self, now: float) -> None:
+        """Book a decode step: one token for each decoding sequence, and the gaps since their last ones."""
+        server, decoding = self.server, self.decoding
+        server.recorder.tokens += len(decoding)
+        decoding.record_gaps(server.recorder, now)
+        for sequence in decoding.advance(now):
+            server.leave(sequence, self)
+            server.complete(sequence)
+
+    def record(self, start_s: float, work: Work) -> IterationRecord:
+        """Return the record of an iteration that starts at `start_s`."""
+        batch = work.batch
+        return IterationRecord(
+            self.pool,
+            self.index,
+            start_s,
+            work.duration_s,
+            batch.prefill_tokens,
+            batch.decode_sequences,
+            batch.attended.decode_tokens,
+        )
+
+
+def _with_chunks(attended: Attended, chunks: Chunks, window: int | None) -> Attended:
+    """Add prompt chunks to the contexts of a decode batch, exactly, inside a window or without one."""
+    pairs, tokens_read = 0.0, 0
+    for sequence, tokens in chunks:
+        pairs += chunk_pairs(sequence.done, tokens, window)
+        tokens_read += tokens + (sequence.done if window is None else min(sequence.done, window))
+    return Attended(attended.decode_tokens, pairs, tokens_read, attended.decode_growth)
+
+
+def chunk_pairs(prior: int, tokens: int, window: int | None) -> float:
+    """Causal query-key pairs of a chunk after `prior` tokens: `∫ min(x, window) dx` from prior to its end."""
+    end = prior + tokens
+    if window is None or end <= window:
+        return tokens * (prior + tokens / 2)
+    if prior >= window:
+        return float(tokens * window)
+    return (window - prior) * (prior + window) / 2 + float((end - window) * window)

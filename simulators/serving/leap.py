@@ -1,0 +1,98 @@
+"""Taking a stretch of decode steps in one event where nothing can change in between.
+
+The steps, their dates and their memory are the same to the last bit as one by one: sums run in the same order, and
+the event fires at the exact end of the last step.  A stretch ends before the next arrival that could change the
+batch, before the next mark of the run, and before the step that ends a sequence or does not fit into memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simulators.clock import at
+from simulators.serving.cost import Stretch, Work
+
+if TYPE_CHECKING:
+    from simulators.serving.engine import Engine, Plan
+    from simulators.serving.server import Server
+
+FloatArray = NDArray[np.float64]
+
+SHORTEST = 6
+"""Fewer steps are not worth the arrays."""
+LONGEST = 512
+
+
+class Leaper:
+    """Decides how far an engine may leap, and books the steps."""
+
+    def __init__(self, server: Server, enabled: bool) -> None:
+        self.server = server
+        self.enabled = enabled
+        self.steps = 0
+
+    def leap(self, engine: Engine, plan: Plan) -> simpy.Event | None:
+        """Book a stretch that starts now and return the event of its end; None if steps go one by one."""
+        if not self.enabled or engine.last_duration_s <= 0.0 or not self._undisturbed(engine):
+            return None
+        now = self.server.env.now
+        horizon = self._horizon(engine)
+        steps = min(engine.decoding.steps_unchanged(), LONGEST)
+        if steps < SHORTEST or horizon - now < SHORTEST * engine.last_duration_s:
+            return None
+        steps = int(min(steps, 2.0 + (horizon - now) / engine.last_duration_s))
+        blocks = engine.decoding.blocks_due_in(steps)
+        steps = int(np.searchsorted(np.cumsum(blocks), self.server.memory.free_blocks, side="right"))
+        if steps < SHORTEST:
+            return None
+        stretch = engine.cost.stretch(engine.compose(plan), steps)
+        times = np.cumsum(np.concatenate(([now], stretch.duration_s)))
+        steps = int(np.searchsorted(times[1:], horizon, side="left"))
+        if steps < SHORTEST:
+            return None
+        self.server.memory.grow_in_steps(blocks[:steps], times[:steps])
+        self._book(engine, times[: steps + 1], stretch.head(steps))
+        return at(self.server.env, float(times[steps]))
+
+    def _undisturbed(self, engine: Engine) -> bool:
+        """Whether no other engine runs or is about to."""
+        server = self.server
+        return not server.processor.jobs and all(
+            other is engine or other.wakeup is not None for other in server.engines
+        )
+
+    def _horizon(self, engine: Engine) -> float:
+        """The next instant at which the batch may change from outside."""
+        server = self.server
+        return server.next_mark_s if self._closed(engine) else min(server.next_mark_s, server.next_arrival_s)
+
+    def _closed(self, engine: Engine) -> bool:
+        """Whether no arrival can be admitted before the batch changes from inside.
+
+        A steady batch with a queue behind it is blocked by slots, tokens or memory, and its memory only shrinks.
+        """
+        server = self.server
+        if server.waiting and not server.waiting.new_may_overtake:
+            return True
+        if engine.pool == "serve":
+            return len(server.engines) == 1 and engine.in_service >= engine.limits.max_batch
+        return server.pushed_back
+
+    def _book(self, engine: Engine, times: FloatArray, stretch: Stretch) -> None:
+        """Book tokens, gaps, contexts and records of the steps between consecutive `times`."""
+        recorder, decoding = self.server.recorder, engine.decoding
+        steps, decoders = len(times) - 1, len(decoding)
+        recorder.tokens += steps * decoders
+        decoding.record_gaps(recorder, float(times[1]))
+        recorder.gaps(np.diff(times[1:]), decoders)
+        decoding.advance_by(steps, float(times[-1]))
+        engine.cost.count_stretch(stretch)
+        engine.last_duration_s = float(stretch.duration_s[-1])
+        self.steps += steps
+        if recorder.sink is not None:
+            for step, (start, duration) in enumerate(zip(times.tolist(), stretch.duration_s.tolist(), strict=False)):
+                recorder.sink.iteration(engine.record(start, Work(duration, stretch.first.later(step))))

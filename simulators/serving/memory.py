@@ -1,0 +1,138 @@
+"""Cache memory in blocks of KV and slots of recurrent state, never above its capacity.
+
+A sequence holds `⌈tokens / block⌉` KV blocks and one state slot.  Prompts are admitted below a watermark; decode
+steps may use all of it.  Occupancy is integrated over time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.errors import InvariantBroken
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """Size of the cache and of what lies in it.
+
+    Attributes:
+        capacity_bytes: memory for KV and state.
+        kv_bytes_per_token, state_bytes_per_sequence: of the served model.
+        block_tokens: tokens per KV block.
+        watermark: share of the capacity kept free at admission.
+    """
+
+    capacity_bytes: float
+    kv_bytes_per_token: float
+    state_bytes_per_sequence: float
+    block_tokens: int = 16
+    watermark: float = 0.01
+
+    @property
+    def block_bytes(self) -> float:
+        """Bytes of one KV block."""
+        return self.kv_bytes_per_token * self.block_tokens
+
+    def blocks(self, tokens: int) -> int:
+        """KV blocks that `tokens` tokens occupy."""
+        return -(-tokens // self.block_tokens)
+
+    def bytes_of(self, tokens: int) -> float:
+        """Memory of one sequence with `tokens` cached tokens."""
+        return self.blocks(tokens) * self.block_bytes + self.state_bytes_per_sequence
+
+    @property
+    def admission_bytes(self) -> float:
+        """Memory that admissions may fill."""
+        return self.capacity_bytes * (1.0 - self.watermark)
+
+
+class CacheMemory:
+    """Counts blocks and state slots in use; every change checks the capacity."""
+
+    def __init__(self, shape: CacheShape) -> None:
+        self.shape = shape
+        self.blocks = 0
+        self.states = 0
+        self.peak_bytes = 0.0
+        self.block_seconds = 0.0
+        self.state_seconds = 0.0
+        self._since_s = 0.0
+
+    @property
+    def used_bytes(self) -> float:
+        """Bytes in use."""
+        return self.blocks * self.shape.block_bytes + self.states * self.shape.state_bytes_per_sequence
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that decode steps may still take."""
+        if self.shape.block_bytes <= 0.0:
+            return UNLIMITED
+        return math.floor((self.shape.capacity_bytes - self.used_bytes) / self.shape.block_bytes)
+
+    def admits(self, tokens: int, reserved_blocks: int = 0) -> bool:
+        """Whether a prompt of `tokens` tokens and `reserved_blocks` blocks fit below the watermark."""
+        needed = self.shape.bytes_of(tokens) + reserved_blocks * self.shape.block_bytes
+        return self.used_bytes + needed <= self.shape.admission_bytes
+
+    def admit(self, tokens: int, now_s: float) -> None:
+        """Give a sequence its state slot and the blocks of its prompt."""
+        self.integrate(now_s)
+        self.blocks += self.shape.blocks(tokens)
+        self.states += 1
+        self._check()
+
+    def grow(self, blocks: int, now_s: float) -> None:
+        """Give decoding sequences `blocks` more blocks."""
+        if blocks:
+            self.integrate(now_s)
+            self.blocks += blocks
+            self._check()
+
+    def grow_in_steps(self, blocks: IntArray, start_s: FloatArray) -> None:
+        """Take `blocks[i]` at `start_s[i]`, with the same sums as `grow` one by one."""
+        taken = np.flatnonzero(blocks)
+        if not len(taken):
+            return
+        times = np.concatenate(([self._since_s], start_s[taken]))
+        held = self.blocks + np.concatenate(([0], np.cumsum(blocks[taken])))
+        area = np.concatenate(([self.block_seconds], held[:-1] * np.diff(times)))
+        self.block_seconds = float(np.cumsum(area)[-1])
+        self.state_seconds = float(np.cumsum(np.concatenate(([self.state_seconds], self.states * np.diff(times))))[-1])
+        self.blocks = int(held[-1])
+        self._since_s = float(times[-1])
+        self._check()
+
+    def release(self, tokens: int, now_s: float) -> None:
+        """Take back all that a sequence with `tokens` cached tokens holds."""
+        self.integrate(now_s)
+        self.blocks -= self.shape.blocks(tokens)
+        self.states -= 1
+        self._check()
+
+    def integrate(self, now_s: float) -> None:
+        """Book the time since the last change."""
+        elapsed = now_s - self._since_s
+        if elapsed < 0.0:
+            raise InvariantBroken(f"time ran backwards from {self._since_s} s to {now_s} s")
+        self.block_seconds += self.blocks * elapsed
+        self.state_seconds += self.states * elapsed
+        self._since_s = now_s
+
+    def _check(self) -> None:
+        used = self.used_bytes
+        if used > self.shape.capacity_bytes or self.blocks < 0 or self.states < 0:
+            raise InvariantBroken(
+                f"cache memory holds {used:.0f} of {self.shape.capacity_bytes:.0f} bytes "
+                f"in {self.blocks} blocks and {self.states} states"
+            )
+        self.peak_bytes = max(self.peak_bytes, used)

@@ -1,0 +1,110 @@
+"""Batching policies: what the next iteration of an engine consists of.
+
+A planner decides; it admits prompts (they get their memory at once) and makes room for decode steps.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from simulators.serving.engine import Chunks, Engine, Plan
+
+UNBOUNDED = 1 << 62
+
+
+class Planner(Protocol):
+    """One method: the next iteration, or None while the engine has nothing to do."""
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Plan the next iteration of `engine`, which is between iterations."""
+
+
+class ChunkedPlanner:
+    """Sarathi, vLLM v1: a token for every decoding sequence, the rest of the budget to prompts in chunks."""
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Decoders first, then prompts under way, then new ones while slots and memory last."""
+        decoding = engine.decoding
+        before = engine.server.preemptions
+        if decoding and not engine.server.make_room(engine):
+            return None
+        left = engine.limits.token_budget - len(decoding)
+        chunks = _continue_prompts(engine, left)
+        if engine.server.preemptions == before:
+            left -= sum(tokens for _, tokens in chunks)
+            _admit_chunks(engine, chunks, left, engine.limits.max_batch, reserved=decoding.blocks_due)
+        if not decoding and not chunks:
+            return None
+        return Plan(bool(decoding), chunks, steady=not chunks)
+
+
+class PrefillFirstPlanner:
+    """vLLM v0: while prompts can start, iterations of whole prompts only; decode steps otherwise."""
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Batch waiting prompts up to the budget (a longer one runs alone), else advance the decoders."""
+        chunks = _admit_whole(engine)
+        if chunks:
+            return Plan(False, chunks)
+        if not engine.decoding or not engine.server.make_room(engine):
+            return None
+        return Plan(True, steady=True)
+
+
+class PrefillPlanner:
+    """The prefill pool of a disaggregated server: prompts in chunks up to the budget, paused by back-pressure."""
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Prompts under way first, then new ones while memory lasts."""
+        if engine.server.pushed_back:
+            return None
+        chunks = _continue_prompts(engine, engine.limits.token_budget)
+        left = engine.limits.token_budget - sum(tokens for _, tokens in chunks)
+        _admit_chunks(engine, chunks, left, UNBOUNDED, reserved=0)
+        return Plan(False, chunks) if chunks else None
+
+
+class DecodePlanner:
+    """The decode pool of a disaggregated server: takes handed-over sequences, advances all of them."""
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Fill free slots from the hand-off queue, then advance."""
+        engine.server.take_handed_over(engine)
+        if not engine.decoding or not engine.server.make_room(engine):
+            return None
+        return Plan(True, steady=True)
+
+
+def _continue_prompts(engine: Engine, left: int) -> Chunks:
+    """Chunks of prompts under way, in order of admission."""
+    chunks: Chunks = []
+    for sequence in engine.prefilling:
+        if left <= 0:
+            break
+        tokens = min(left, sequence.target - sequence.done)
+        chunks.append((sequence, tokens))
+        left -= tokens
+    return chunks
+
+
+def _admit_chunks(engine: Engine, chunks: Chunks, left: int, max_batch: int, reserved: int) -> None:
+    """Admit prompts while tokens, slots and memory (less `reserved` blocks) last; the head waits for memory."""
+    server = engine.server
+    while left > 0 and server.waiting and engine.in_service < max_batch and server.can_admit(reserved):
+        sequence = server.admit(engine)
+        tokens = min(left, sequence.target)
+        chunks.append((sequence, tokens))
+        left -= tokens
+
+
+def _admit_whole(engine: Engine) -> Chunks:
+    """Admit whole prompts while they fit the budget, the slots and the memory."""
+    server, left = engine.server, engine.limits.token_budget
+    chunks: Chunks = []
+    while server.waiting and engine.in_service < engine.limits.max_batch and server.can_admit(0):
+        tokens = server.waiting.head.target
+        if chunks and tokens > left:
+            break
+        chunks.append((server.admit(engine), tokens))
+        left -= tokens
+    return chunks

@@ -1,0 +1,158 @@
+"""What a run leaves behind: dates of every request, gaps between tokens, and counts at the marks of its window."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.errors import InvariantBroken
+from hydra_dse.records.nouns import RecordSink, Visit
+from simulators.serving.sequence import Sequence
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Dates of all requests of a run as arrays, in order of arrival."""
+
+    class_index: IntArray
+    prompt_tokens: IntArray
+    output_tokens: IntArray
+    arrival_s: FloatArray
+    scheduled_s: FloatArray
+    first_token_s: FloatArray
+    last_token_s: FloatArray
+    preemptions: IntArray
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+class Recorder:
+    """Collects dates and gaps; passes finished visits on to a sink."""
+
+    def __init__(self, requests: int, sink: RecordSink | None) -> None:
+        self.sink = sink
+        self.tokens = 0
+        self.completed = 0
+        self._sequences: list[Sequence | None] = [None] * requests
+        self._gap_s = array("d")
+        self._gap_weight = array("q")
+
+    def gap(self, gap_s: float, tokens: int) -> None:
+        """Book the gap before a token of `tokens` sequences."""
+        if tokens:
+            self._gap_s.append(gap_s)
+            self._gap_weight.append(tokens)
+
+    def gaps(self, gap_s: FloatArray, tokens: int) -> None:
+        """Book consecutive gaps of the same `tokens` sequences."""
+        self._gap_s.extend(gap_s)
+        self._gap_weight.extend([tokens] * len(gap_s))
+
+    @property
+    def gap_count(self) -> int:
+        """Entries in the list of gaps so far."""
+        return len(self._gap_s)
+
+    def gaps_from(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return gaps in s and their weights, entries `first` to `last`."""
+        return (
+            np.array(self._gap_s[first:last], dtype=np.float64),
+            np.array(self._gap_weight[first:last], dtype=np.float64),
+        )
+
+    def complete(self, sequence: Sequence) -> None:
+        """Take a request that emitted its last token; each may come once."""
+        if self._sequences[sequence.request] is not None:
+            raise InvariantBroken(f"request {sequence.request} was served twice")
+        if sequence.emitted != sequence.output:
+            raise InvariantBroken(
+                f"request {sequence.request} ended with {sequence.emitted} of {sequence.output} tokens"
+            )
+        dates = (sequence.arrival_s, sequence.scheduled_s, sequence.first_token_s, sequence.last_token_s)
+        if not all(earlier <= later for earlier, later in itertools.pairwise(dates)):
+            raise InvariantBroken(f"the dates of request {sequence.request} are out of order: {dates}")
+        self._sequences[sequence.request] = sequence
+        self.completed += 1
+        if self.sink is not None:
+            self.sink.visit(
+                Visit(
+                    sequence.request,
+                    sequence.class_index,
+                    sequence.prompt,
+                    sequence.output,
+                    *dates,
+                    sequence.preemptions,
+                )
+            )
+
+    def visits(self) -> Visits:
+        """Return the dates of all requests.
+
+        Raises:
+            InvariantBroken: a request was lost, or tokens were.
+        """
+        done = [sequence for sequence in self._sequences if sequence is not None]
+        if len(done) != len(self._sequences):
+            raise InvariantBroken(f"{len(self._sequences) - len(done)} of {len(self._sequences)} requests were lost")
+        due = sum(sequence.output for sequence in done)
+        if due != self.tokens:
+            raise InvariantBroken(f"{self.tokens} tokens were emitted where {due} were asked for")
+        return Visits(
+            _integers(sequence.class_index for sequence in done),
+            _integers(sequence.prompt for sequence in done),
+            _integers(sequence.output for sequence in done),
+            np.array([sequence.arrival_s for sequence in done]),
+            np.array([sequence.scheduled_s for sequence in done]),
+            np.array([sequence.first_token_s for sequence in done]),
+            np.array([sequence.last_token_s for sequence in done]),
+            _integers(sequence.preemptions for sequence in done),
+        )
+
+
+def _integers(values: object) -> IntArray:
+    return np.fromiter(values, dtype=np.int64)  # type: ignore[call-overload,no-any-return]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Running totals at one instant; the difference of two marks is what happened between them."""
+
+    time_s: float
+    tokens: int
+    completed: int
+    preemptions: int
+    gap_count: int
+    decoding_seconds: float
+    block_seconds: float
+    state_seconds: float
+    counts: tuple[object, ...]
+
+
+class TimeSum:
+    """Integral over time of a number that changes at events."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.area = 0.0
+        self._since_s = 0.0
+
+    def change(self, by: int, now_s: float) -> None:
+        """Add `by` from now on."""
+        self.integrate(now_s)
+        self.value += by
+
+    def integrate(self, now_s: float) -> None:
+        """Book the time since the last change."""
+        if math.isnan(now_s) or now_s < self._since_s:
+            raise InvariantBroken(f"time ran from {self._since_s} s to {now_s} s")
+        self.area += self.value * (now_s - self._since_s)
+        self._since_s = now_s

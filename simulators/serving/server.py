@@ -1,0 +1,295 @@
+"""The served system: its waiting queue, cache memory and engines, and how requests move between them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import simpy
+
+from hydra_dse.errors import InvariantBroken
+from hydra_dse.policy import Policy
+from hydra_dse.records.nouns import RecordSink
+from hydra_dse.workload.nouns import Requests
+from simulators.clock import at
+from simulators.noi import FluidProcessor, SoloProcessor
+from simulators.serving.cost import IterationCost, Work
+from simulators.serving.engine import Engine, EngineLimits
+from simulators.serving.leap import Leaper
+from simulators.serving.memory import CacheMemory, CacheShape
+from simulators.serving.planners import ChunkedPlanner, DecodePlanner, Planner, PrefillFirstPlanner, PrefillPlanner
+from simulators.serving.recorder import Mark, Recorder, TimeSum
+from simulators.serving.sequence import Sequence, WaitingQueue
+
+NEVER = float("inf")
+
+
+@dataclass(frozen=True)
+class System:
+    """What is simulated: how requests are batched, and the hardware as seen by the request level.
+
+    Attributes:
+        costs: iteration cost by pool name: `"serve"`, or `"prefill"` and `"decode"`.
+        handoff: returns the transfer that moves a request of so many prompt tokens between the pools;
+            None where the hand-off is a pointer.
+    """
+
+    policy: Policy
+    cache: CacheShape
+    costs: dict[str, IterationCost]
+    handoff: Callable[[int], Work] | None = None
+
+
+class Server:
+    """A system in operation.
+
+    Args:
+        env: the simulation.
+        system: what is simulated.
+        requests: all requests of the run.
+        sink: takes records, or None.
+        marks: indices of the requests at whose arrival running totals are taken.
+        fast: take stretches of unchanging decode steps in one event (the records are the same).
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        system: System,
+        requests: Requests,
+        sink: RecordSink | None = None,
+        marks: tuple[int, ...] = (),
+        fast: bool = True,
+    ) -> None:
+        self.env = env
+        self.system = system
+        self.policy = system.policy
+        self.memory = CacheMemory(system.cache)
+        self.waiting = WaitingQueue(self.policy.scheduling)
+        self.handed_over: deque[Sequence] = deque()
+        self.recorder = Recorder(len(requests), sink)
+        self.decoding_time = TimeSum()
+        self.preemptions = 0
+        self.marks: list[Mark] = []
+        self.next_arrival_s = NEVER
+        self.next_mark_s = NEVER
+        self._admissions = 0
+        self._between_pools = 0
+        self.engines = _engines(self)
+        self.processor = SoloProcessor(env) if len(self.engines) == 1 else FluidProcessor(env)
+        self.leaper = Leaper(self, fast)
+        for engine in self.engines:
+            env.process(engine.run())
+        env.process(self._arrivals(requests, marks))
+
+    # -- arrivals ---------------------------------------------------------------------------------------------
+
+    def _arrivals(self, requests: Requests, marks: tuple[int, ...]) -> Generator[simpy.Event, object, None]:
+        """Let requests in at their times, and take the marks."""
+        due = requests.arrival_s.tolist()
+        prompts, outputs = requests.prompt_tokens.tolist(), requests.output_tokens.tolist()
+        classes = requests.class_index.tolist()
+        to_mark = deque(sorted(marks))
+        for index, time_s in enumerate(due):
+            self.next_arrival_s = time_s
+            self.next_mark_s = due[to_mark[0]] if to_mark else NEVER
+            if time_s > self.env.now:
+                yield at(self.env, time_s)
+            while to_mark and to_mark[0] == index:
+                to_mark.popleft()
+                self.mark()
+            sequence = Sequence(index, classes[index], prompts[index], outputs[index])
+            sequence.arrival_s = self.env.now
+            self.waiting.push(sequence)
+            self._wake(prompts_only=True)
+        self.next_arrival_s = self.next_mark_s = NEVER
+
+    def mark(self) -> None:
+        """Take the running totals now."""
+        now = self.env.now
+        self.memory.integrate(now)
+        self.decoding_time.integrate(now)
+        recorder = self.recorder
+        self.marks.append(
+            Mark(
+                now,
+                recorder.tokens,
+                recorder.completed,
+                self.preemptions,
+                recorder.gap_count,
+                self.decoding_time.area,
+                self.memory.block_seconds,
+                self.memory.state_seconds,
+                tuple(cost.snapshot() for cost in self.system.costs.values()),
+            )
+        )
+
+    def _wake(self, prompts_only: bool = False) -> None:
+        """Wake sleeping engines: something that they may wait for has changed."""
+        for engine in self.engines:
+            if engine.wakeup is not None and not (prompts_only and engine.pool == "decode"):
+                engine.wake()
+
+    # -- admission and memory ---------------------------------------------------------------------------------
+
+    def can_admit(self, reserved_blocks: int) -> bool:
+        """Whether memory for the prompt at the head of the queue is available."""
+        return self.memory.admits(self.waiting.head.target, reserved_blocks)
+
+    def admit(self, engine: Engine) -> Sequence:
+        """Move the head of the queue into an engine; its memory is taken at once."""
+        sequence = self.waiting.pop()
+        self.memory.admit(sequence.target, self.env.now)
+        self._admissions += 1
+        sequence.admission = self._admissions
+        sequence.engine = engine
+        if math.isnan(sequence.scheduled_s):
+            sequence.scheduled_s = self.env.now
+        engine.prefilling.append(sequence)
+        return sequence
+
+    def make_room(self, engine: Engine) -> bool:
+        """Preempt the newest sequences until the next decode step of `engine` fits; False if it has to wait.
+
+        Sequences in a running iteration cannot be preempted; the engine then waits for the end of that iteration.
+        """
+        engine.stalled = False
+        while self.memory.free_blocks < engine.decoding.blocks_due:
+            candidates = self._preemptible(engine)
+            if len(candidates) > 1:
+                self._preempt(max(candidates, key=lambda sequence: sequence.admission))
+            elif any(other.running for other in self.engines):
+                engine.stalled = True
+                return False
+            else:
+                raise InvariantBroken("a single sequence does not fit into the cache memory")
+        return bool(engine.decoding)
+
+    def _preemptible(self, engine: Engine) -> list[Sequence]:
+        """Sequences that hold memory and are not in a running iteration."""
+        candidates = list(self.handed_over)
+        for other in self.engines:
+            if not other.running:
+                candidates.extend(other.prefilling)
+                candidates.extend(other.decoding.members)
+        return candidates
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Free all memory of a sequence; its prompt and its tokens are to be computed again."""
+        engine = sequence.engine
+        if engine is None:
+            self.handed_over.remove(sequence)
+            self._between_pools -= 1
+        elif sequence in engine.decoding.members:
+            self.leave(sequence, engine)
+        else:
+            engine.prefilling.remove(sequence)
+        self.memory.release(sequence.target, self.env.now)
+        sequence.preemptions += 1
+        self.preemptions += 1
+        sequence.target = sequence.prompt + sequence.emitted
+        sequence.done = 0
+        sequence.engine = None
+        self.waiting.push(sequence)
+
+    # -- progress of sequences --------------------------------------------------------------------------------
+
+    def prefilled(self, sequence: Sequence, engine: Engine) -> None:
+        """Take a sequence whose prefill ended now: it emits a token and goes on to decode."""
+        now = self.env.now
+        if sequence.emitted:
+            self.recorder.gap(now - sequence.last_token_s, 1)
+        else:
+            sequence.first_token_s = now
+        sequence.last_token_s = now
+        sequence.emitted += 1
+        self.recorder.tokens += 1
+        if sequence.emitted == sequence.output:
+            self.complete(sequence)
+        elif engine.pool == "serve":
+            self._join(sequence, engine)
+        else:
+            self._hand_over(sequence)
+
+    def _join(self, sequence: Sequence, engine: Engine) -> None:
+        sequence.engine = engine
+        engine.decoding.join(sequence)
+        self.decoding_time.change(1, self.env.now)
+
+    def leave(self, sequence: Sequence, engine: Engine) -> None:
+        """Take a sequence out of the decoding ones of an engine."""
+        engine.decoding.leave(sequence)
+        self.decoding_time.change(-1, self.env.now)
+
+    def _hand_over(self, sequence: Sequence) -> None:
+        """Send a sequence to the decode pool: at once where it is a pointer, else by a transfer."""
+        sequence.engine = None
+        self._between_pools += 1
+        if self.system.handoff is None:
+            self._ready(sequence)
+        else:
+            transfer = self.processor.run(self.system.handoff(sequence.target))
+            transfer.callbacks.append(lambda _: self._ready(sequence))
+
+    def _ready(self, sequence: Sequence) -> None:
+        self.handed_over.append(sequence)
+        self._wake()
+
+    @property
+    def pushed_back(self) -> bool:
+        """Whether as many requests wait for the decode pool as it serves: prefill pauses."""
+        return self._between_pools >= self.policy.max_batch
+
+    def take_handed_over(self, engine: Engine) -> None:
+        """Fill the free slots of a decode engine."""
+        taken = 0
+        while self.handed_over and len(engine.decoding) < engine.limits.max_batch:
+            self._join(self.handed_over.popleft(), engine)
+            taken += 1
+        if taken:
+            self._between_pools -= taken
+            self._wake(prompts_only=True)
+
+    def complete(self, sequence: Sequence) -> None:
+        """Let a finished sequence go and free its memory."""
+        self.memory.release(sequence.target, self.env.now)
+        self.recorder.complete(sequence)
+        self._wake()
+
+    # -- iterations -------------------------------------------------------------------------------------------
+
+    def started(self, engine: Engine, work: Work) -> None:
+        """Pass the record of an iteration on."""
+        if self.recorder.sink is not None:
+            self.recorder.sink.iteration(engine.record(self.env.now, work))
+
+    def iteration_ended(self) -> None:
+        """Let engines that wait for memory look again."""
+        for engine in self.engines:
+            if engine.stalled:
+                engine.wake()
+
+    def check_empty(self) -> None:
+        """Check that nothing is left behind."""
+        left = (len(self.waiting), len(self.handed_over), self.memory.blocks, self.memory.states)
+        if any(left) or any(engine.in_service for engine in self.engines):
+            raise InvariantBroken(f"a finished run left (waiting, handed over, blocks, states) = {left}")
+
+
+def _engines(server: Server) -> list[Engine]:
+    """The engines of a policy: `batches_in_flight` per pool, each with its share of the batch and of the budget."""
+    policy = server.policy
+    pools: dict[str, Planner]
+    if policy.serving == "colocated":
+        pools = {"serve": ChunkedPlanner() if policy.batching == "chunked" else PrefillFirstPlanner()}
+    else:
+        pools = {"prefill": PrefillPlanner(), "decode": DecodePlanner()}
+    count = policy.batches_in_flight
+    limits = EngineLimits(max(1, policy.max_batch // count), max(1, policy.token_budget // count))
+    return [
+        Engine(server, pool, index, server.system.costs[pool], planner, limits)
+        for pool, planner in pools.items()
+        for index in range(count)
+    ]
