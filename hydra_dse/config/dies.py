@@ -54,7 +54,7 @@ def _fixed_of(document: Document, section: FixedDieSection, name: str) -> Chiple
         joules_per_sram_byte=section.energy.sram,
         joules_per_memory_byte=section.energy.memory,
         static_power_w=section.static_power,
-        shape_efficiency=_latency_table(document, section.latency_table),
+        shape_efficiency=_latency_table(document, section),
         source=section.source,
     )
 
@@ -83,7 +83,7 @@ def _recipe_of(document: Document, section: ComposedDieSection, name: str) -> Di
         banks=section.sram_banks or 0,
         matmul_format=section.format,
         format_speed=tuple(section.format_speed.items()),
-        shape_efficiency=_latency_table(document, section.latency_table),
+        shape_efficiency=_latency_table(document, section),
         source=section.source,
     )
 
@@ -139,11 +139,11 @@ def _unscaled(name: str, section: ComponentsSection) -> Components:
 
 
 def _latency_table(
-    document: Document, table: list[tuple[float, float]] | str | None
+    document: Document, section: FixedDieSection | ComposedDieSection
 ) -> tuple[tuple[float, float], ...]:
-    if table is None or isinstance(table, list):
-        return tuple(table or ())
-    return read_latency_table(path_below(document, ("latency_table",)))
+    if section.latency_table_file is None:
+        return tuple(section.latency_table or ())
+    return read_latency_table(path_below(document, ("latency_table_file",)))
 
 
 def read_latency_table(path: Path) -> tuple[tuple[float, float], ...]:

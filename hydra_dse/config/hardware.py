@@ -1,7 +1,8 @@
 """Dies, memory stacks, links and calibrations by library name or from a user's YAML file.
 
 A user's die is one YAML file (`kind: fixed` with its figures, or `kind: composed` from components of the library),
-with an optional latency table: pairs `[rows, share of peak]` in the file or in a CSV file beside it.
+with an optional latency table: pairs `[rows, share of peak]` in `latency_table`, or a CSV file beside it that
+`latency_table_file` names.
 """
 
 from __future__ import annotations

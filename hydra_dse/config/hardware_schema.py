@@ -109,15 +109,17 @@ class _DieSection(Section):
     link_bandwidth: BytesPerSecond
     format: Format
     format_speed: dict[Format, PositiveNumber] = Field(default_factory=dict)
-    latency_table: list[tuple[PositiveNumber, Efficiency]] | Name | None = None
+    latency_table: Annotated[list[tuple[PositiveNumber, Efficiency]], Field(min_length=1)] | None = None
+    latency_table_file: Name | None = None
     source: Text
 
     @model_validator(mode="after")
-    def _rows_ascend(self) -> _DieSection:
-        if isinstance(self.latency_table, list):
-            rows = [pair[0] for pair in self.latency_table]
-            if not rows or any(later <= earlier for earlier, later in pairwise(rows)):
-                raise at_key("latency_table", "rows of a latency table must ascend, and it needs at least one")
+    def _one_table(self) -> _DieSection:
+        rows = [pair[0] for pair in self.latency_table or ()]
+        if any(later <= earlier for earlier, later in pairwise(rows)):
+            raise at_key("latency_table", "rows of a latency table must ascend")
+        if self.latency_table is not None and self.latency_table_file is not None:
+            raise at_key("latency_table_file", "give `latency_table` or `latency_table_file`, not both")
         return self
 
 
