@@ -60,7 +60,8 @@ def _any_dominates(ones: FloatArray, others: FloatArray) -> BoolArray:
         left, right = ones[:, objective, None], others[None, :, objective]
         no_worse &= left <= right
         better |= left < right
-    return np.any(no_worse & better, axis=0)
+    found: BoolArray = np.asarray(np.any(no_worse & better, axis=0))
+    return found
 
 
 def ranks(losses: FloatArray, violation: FloatArray) -> IntArray:

@@ -6,6 +6,7 @@ with a seed derived from the generation, it proposes the same trials after a res
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,11 @@ def make_sampler(name: str, seed: int, generation: int, population: int) -> Base
 
     A quasi-random sequence is scrambled once per study: its sampler counts on one seed throughout.
     """
+    from optuna.exceptions import ExperimentalWarning
+
     check_sampler(name)
     key = "scramble" if name == "qmc" else generation
-    return SAMPLERS[name](int(derive(seed, "sampler", key).integers(_LARGEST_SEED)), population)
+    number = int(derive(seed, "sampler", key).integers(_LARGEST_SEED))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # Optuna is pinned: its interface does not change
+        return SAMPLERS[name](number, population)
