@@ -1,0 +1,154 @@
+"""Birth–death chains in logarithms, and the chain of a pool that serves up to a limit of sequences.
+
+Stationary weights of a birth–death chain are `w_l = Π λ_{i−1}/μ_i`; they are summed as logarithms, so that any
+length and any load is safe from overflow.  Beyond its last level a chain may go on with a constant ratio; that tail
+is summed in closed form.
+
+A pool in which `l` sequences take `residence(l)` seconds each is processor sharing up to its limit: there
+`μ_l = l/residence(l)` is insensitive to the distribution of work (Baskett et al. 1975; Zhang, Dai, Zwart 2011 for
+the limit).  Beyond the limit the queue is first come, first served: its probability is that of the exponential
+chain, and its length is scaled by `(c_a² + c_s²)/2` (Pollaczek–Khinchine for one server, Allen–Cunneen for several).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.estimator.nodes import BatchNodes
+
+FloatArray = NDArray[np.float64]
+
+BUCKETS = (8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Probabilities of levels 0…L, shape (n, L+1), and of everything beyond level L, shape (n,)."""
+
+    levels: FloatArray
+    beyond: FloatArray
+
+
+def birth_death(log_ratio: FloatArray, tail_ratio: FloatArray | None = None) -> Stationary:
+    """Solve chains with `log_ratio[:, l] = log(λ_l / μ_{l+1})` for l = 0…L−1.
+
+    Args:
+        log_ratio: shape (n, L); −inf closes a chain.
+        tail_ratio: λ/μ of all levels beyond L, in [0, 1); None = the chain ends at L.
+    """
+    zero = np.zeros((len(log_ratio), 1))
+    log_weight = np.concatenate((zero, np.cumsum(log_ratio, axis=1)), axis=1)
+    log_weight -= log_weight.max(axis=1, keepdims=True)
+    weight = np.exp(log_weight)
+    tail = np.zeros(len(weight)) if tail_ratio is None else weight[:, -1] * tail_ratio / (1.0 - tail_ratio)
+    total = weight.sum(axis=1) + tail
+    return Stationary(weight / total[:, None], tail / total)
+
+
+@dataclass(frozen=True)
+class Burstiness:
+    """Variability factors of a pool, each of shape (n,); all 1 for exponential work and Poisson arrivals.
+
+    Attributes:
+        spread: peakedness of the number in service below the limit.
+        wait: `(c_a² + c_s²)/2`, scales the length of the queue.
+        blocking: `(c_a² + 1)/2`, scales the probability to queue.
+    """
+
+    spread: FloatArray
+    wait: FloatArray
+    blocking: FloatArray
+
+
+@dataclass(frozen=True)
+class PoolState:
+    """Stationary state of pools, first axis n.
+
+    Attributes:
+        at_nodes: probabilities projected on batch nodes, shape (n, k + 1); column 0 is the empty pool.
+        full: probability that the limit is reached or exceeded.
+        load: offered over highest rate of the pool.
+        queue_ratio: ratio `r` of the geometric queue length given that the pool is full.
+        in_service: mean number in service.
+    """
+
+    at_nodes: FloatArray
+    full: FloatArray
+    load: FloatArray
+    queue_ratio: FloatArray
+    in_service: FloatArray
+
+    def beyond(self, places: FloatArray) -> FloatArray:
+        """Mean number waiting beyond the first `places` waiting places, `E[(q − places)⁺]`."""
+        r = self.queue_ratio
+        return np.asarray(self.full * r ** (places + 1.0) / (1.0 - r))
+
+    def exceeds(self, places: FloatArray) -> FloatArray:
+        """Probability of `places` or more waiting, which is what an arrival beyond them sees."""
+        return np.asarray(self.full * self.queue_ratio**places)
+
+
+def limited_sharing(
+    rate: FloatArray,
+    nodes: BatchNodes,
+    residence_s: FloatArray,
+    limit: FloatArray,
+    burst: Burstiness,
+    load: FloatArray | None = None,
+) -> PoolState:
+    """Solve the chain of each pool.
+
+    Args:
+        rate: arrivals per second, shape (n,).
+        nodes: batch nodes of the pools.
+        residence_s: time in service at each batch node, shape (n, k).
+        limit: sequences in service at most, shape (n,); may be fractional (a mean over memory states).
+        burst: variability factors.
+        load: offered over highest rate where something else bounds it too; None = `rate·residence(limit)/limit`.
+    """
+    n = len(rate)
+    whole = np.nan_to_num(np.floor(limit + 1e-9), nan=1.0)
+    if load is None:
+        load = rate * nodes.at(residence_s, limit[:, None])[:, 0] / limit
+    at_nodes = np.zeros((n, nodes.count + 1))
+    full, in_service = np.zeros(n), np.zeros(n)
+    for rows, length in _buckets(whole):
+        levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(rows), length))
+        part = nodes.take(rows)
+        time = part.at(residence_s[rows], levels)
+        log_ratio = (np.log(rate[rows])[:, None] + np.log(time / levels)) / burst.spread[rows, None]
+        log_ratio = np.where(levels <= whole[rows, None], log_ratio, -np.inf)
+        solved = _with_tail(log_ratio, whole[rows], load[rows], burst.blocking[rows])
+        probability = solved.levels
+        at_nodes[rows] = part.project(probability, solved.beyond, limit[rows])
+        served = probability[:, 1:] * levels
+        full[rows] = np.take_along_axis(probability, whole[rows, None].astype(int), axis=1)[:, 0] + solved.beyond
+        in_service[rows] = served.sum(axis=1) + solved.beyond * limit[rows]
+    steady = np.minimum(load, 1.0 - 1e-9)
+    scaled = burst.wait * steady
+    return PoolState(at_nodes, full, load, scaled / (1.0 - steady + scaled), in_service)
+
+
+def _buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64], int]]:
+    """Group designs by chain length, so that short chains do not pay for long ones."""
+    limit = np.nan_to_num(limit, nan=1.0)
+    edges = [size for size in BUCKETS if size < limit.max()] + [int(max(limit.max(), 1.0))]
+    which = np.searchsorted(np.asarray(edges), limit)
+    found = [(np.flatnonzero(which == i), edge) for i, edge in enumerate(edges)]
+    return [(rows, edge) for rows, edge in found if len(rows)]
+
+
+def _with_tail(log_ratio: FloatArray, whole: FloatArray, load: FloatArray, blocking: FloatArray) -> Stationary:
+    """Chains of different lengths whose last open level carries the geometric tail."""
+    zero = np.zeros((len(log_ratio), 1))
+    log_weight = np.concatenate((zero, np.cumsum(log_ratio, axis=1)), axis=1)
+    log_weight -= log_weight.max(axis=1, keepdims=True)
+    weight = np.exp(log_weight)
+    last = np.take_along_axis(weight, whole[:, None].astype(int), axis=1)[:, 0]
+    ratio = np.minimum(load, 1.0 - 1e-9) ** (1.0 / blocking)
+    tail = last * ratio / (1.0 - ratio)
+    total = weight.sum(axis=1) + tail
+    return Stationary(weight / total[:, None], tail / total)

@@ -1,0 +1,111 @@
+"""Estimates of designs: place those that are not, group them by policy, profile and estimate each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.design.nouns import Design
+from hydra_dse.errors import InputError
+from hydra_dse.estimator.estimate import ClassSlo, estimate
+from hydra_dse.estimator.table import EstimateTable, scatter
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.model.blocks import Model
+from hydra_dse.placement import place_design
+from hydra_dse.profile import build_profile
+from hydra_dse.results.nouns import Evaluation, Violation
+from hydra_dse.workload import arrival_statistics, context_notes, length_points, long_run_shares
+from hydra_dse.workload.nouns import Workload
+
+# Designs per profile: bounds the memory of its tables and keeps them in cache.
+BLOCK = 512
+
+
+def estimate_designs(
+    designs: Sequence[Design],
+    workload: Workload,
+    calibration: CalibrationSet,
+    *,
+    percentiles: bool = True,
+    max_rate: bool = False,
+    seed: int = 0,
+) -> EstimateTable:
+    """Estimate any mix of designs under one workload; rows are in the order of the designs.
+
+    Args:
+        designs: placed or not.
+        workload: of one model.
+        calibration: of the dies.
+        percentiles: also p50, p90 and p99 of the latencies.
+        max_rate: also the highest rate that meets the SLOs.
+        seed: of the placement of designs that have none.
+
+    Raises:
+        InputError: classes of different models in one workload.
+    """
+    model = _model(workload)
+    if not designs:
+        return EstimateTable({}, {}, {}, ())
+    parts: list[tuple[NDArray[np.int64], EstimateTable]] = []
+    placed: list[Design] = []
+    for row, design in enumerate(designs):
+        ready, violations = (design, ()) if design.placement is not None else place_design(design, model, seed)
+        placed.append(ready)
+        if violations:
+            parts.append((np.array([row]), _unplaced(violations)))
+    failed = {int(rows[0]) for rows, _ in parts}
+    for rows in _groups(placed, failed):
+        for block in np.array_split(rows, -(-len(rows) // BLOCK)):
+            profile = build_profile([placed[row] for row in block], model, calibration)
+            table = estimate(
+                profile,
+                arrival_statistics(workload),
+                length_points(workload),
+                percentiles=percentiles,
+                max_rate=max_rate,
+                class_slos=_slos(workload),
+                calibration_error=calibration.default.relative_error,
+            )
+            parts.append((block, table))
+    table = scatter(parts, len(designs))
+    notes = (*table.notes, *context_notes(workload))
+    return EstimateTable(table.metrics, table.low, table.high, table.violations, notes)
+
+
+def evaluate(
+    designs: Sequence[Design], workload: Workload, calibration: CalibrationSet, *, max_rate: bool = False
+) -> list[Evaluation]:
+    """The same as one `Evaluation` per design."""
+    return estimate_designs(designs, workload, calibration, max_rate=max_rate).evaluations()
+
+
+def _model(workload: Workload) -> Model:
+    used = dict.fromkeys(kind.model_index for kind in workload.classes)
+    if len(used) > 1:
+        names = ", ".join(workload.models[index].name for index in used)
+        raise InputError(
+            f"workload {workload.name!r} mixes the models {names}: the estimator serves one model at a time; "
+            "give each model a workload of its own, or simulate the mix"
+        )
+    return workload.models[next(iter(used))]
+
+
+def _slos(workload: Workload) -> tuple[ClassSlo, ...]:
+    shares = long_run_shares(workload)
+    return tuple(ClassSlo(share, kind.slo) for share, kind in zip(shares, workload.classes, strict=True))
+
+
+def _unplaced(violations: tuple[Violation, ...]) -> EstimateTable:
+    return EstimateTable({}, {}, {}, (violations,))
+
+
+def _groups(designs: Sequence[Design], failed: set[int]) -> list[NDArray[np.int64]]:
+    """Rows of designs that share what a profile needs to share, in order of first appearance."""
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for row, design in enumerate(designs):
+        if row not in failed:
+            policy = design.policy
+            groups.setdefault((policy.serving, policy.batching, policy.scheduling), []).append(row)
+    return [np.array(rows, dtype=np.int64) for rows in groups.values()]

@@ -1,0 +1,157 @@
+"""`estimate`: a service profile, arrivals and lengths in, a table of metrics out; NumPy arrays over all designs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.errors import InputError
+from hydra_dse.estimator.arrivals import effective_scv
+from hydra_dse.estimator.colocated import Colocated
+from hydra_dse.estimator.disaggregated import Disaggregated
+from hydra_dse.estimator.intervals import intervals_of
+from hydra_dse.estimator.lengths import LengthMoments, moments_of
+from hydra_dse.estimator.outputs import attainment, metrics_of, overload, starved
+from hydra_dse.estimator.solution import Solution
+from hydra_dse.estimator.table import EstimateTable
+from hydra_dse.profile.nouns import ServiceProfile
+from hydra_dse.results.nouns import Violation
+from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
+
+FloatArray = NDArray[np.float64]
+
+VALIDATED_CV = 3.0
+NO_SLO = Slo()
+
+
+class Solver(Protocol):
+    """Designs of one serving policy, ready to be solved at any rate."""
+
+    @property
+    def saturation_per_s(self) -> FloatArray:
+        """Highest sustainable rate, shape (n,)."""
+
+    def at(self, rate: FloatArray, arrival_scv: float, percentiles: bool) -> Solution:
+        """Solve at arrival rates of shape (n,)."""
+
+
+@dataclass(frozen=True)
+class ClassSlo:
+    """The promise to a share of the requests."""
+
+    share: float
+    slo: Slo
+
+    @property
+    def bounded(self) -> bool:
+        """Whether anything is promised."""
+        return self.slo.ttft_s is not None or self.slo.tpot_s is not None
+
+
+def estimate(
+    profile: ServiceProfile,
+    arrivals: ArrivalStatistics,
+    lengths: LengthPoints,
+    slo: Slo = NO_SLO,
+    percentiles: bool = True,
+    *,
+    max_rate: bool = False,
+    class_slos: tuple[ClassSlo, ...] = (),
+    calibration_error: float = 0.0,
+) -> EstimateTable:
+    """Estimate all designs of a profile under one load.
+
+    Args:
+        profile: of the designs.
+        arrivals: rate and burstiness.
+        lengths: joint distribution of prompts and outputs.
+        slo: bounds for attainment and goodput of all requests.
+        percentiles: also p50, p90 and p99 of all latencies.
+        max_rate: also the highest rate at which the SLO's percentile holds (bisection, about 12 solutions).
+        class_slos: replaces `slo` where classes of requests have their own.
+        calibration_error: one standard deviation of operator times, as a share; widens the intervals.
+
+    Raises:
+        InputError: a rate that is not positive and finite.
+    """
+    if not (np.isfinite(arrivals.rate_per_s) and arrivals.rate_per_s > 0):
+        raise InputError(f"the arrival rate must be positive and finite, not {arrivals.rate_per_s!r} req/s")
+    moments = moments_of(lengths)
+    solver = solver_of(profile, moments)
+    rate = np.full(profile.size, arrivals.rate_per_s)
+    scv = effective_scv(arrivals)
+    slos = class_slos or (ClassSlo(1.0, slo),)
+    bounded = any(promise.bounded for promise in slos)
+    with np.errstate(all="ignore"):
+        solution = solver.at(rate, scv, percentiles or bounded)
+        metrics = metrics_of(profile, solution, rate, moments, percentiles)
+        if bounded:
+            metrics |= _goodput(solution, metrics, slos, moments)
+        if max_rate and bounded:
+            metrics["max_rate_requests_per_s"] = highest_rate(solver, scv, slos, moments)
+    given = _given(profile, moments)
+    infeasible = np.array([bool(found) for found in given], dtype=bool)
+    metrics = {name: _blank(name, values, infeasible) for name, values in metrics.items()}
+    low, high = intervals_of(metrics, scv, calibration_error)
+    return EstimateTable(metrics, low, high, _with_load(given, rate, solver.saturation_per_s), _notes(arrivals))
+
+
+def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
+    """The solver of the profile's serving policy."""
+    with np.errstate(all="ignore"):
+        if profile.serving == "disaggregated":
+            return Disaggregated.of(profile, lengths)
+        return Colocated.of(profile, lengths)
+
+
+def _goodput(
+    solution: Solution, metrics: dict[str, FloatArray], slos: tuple[ClassSlo, ...], lengths: LengthMoments
+) -> dict[str, FloatArray]:
+    total = sum(promise.share for promise in slos)
+    met = sum((attainment(solution, promise.slo, lengths) * promise.share for promise in slos), np.zeros(1)) / total
+    met = np.where(metrics["load"] < 1.0, met, 0.0)
+    return {"slo_attainment": met, "goodput_requests_per_s": metrics["throughput_requests_per_s"] * met}
+
+
+def highest_rate(
+    solver: Solver, scv: float, slos: tuple[ClassSlo, ...], lengths: LengthMoments, steps: int = 12
+) -> FloatArray:
+    """Highest rate at which every class attains its percentile, by bisection between 0 and saturation, shape (n,)."""
+    low = np.zeros_like(solver.saturation_per_s)
+    high = solver.saturation_per_s.copy()
+    for _ in range(steps):
+        middle = (low + high) / 2.0
+        solution = solver.at(middle, scv, True)
+        holds = np.ones_like(low, dtype=bool)
+        for promise in slos:
+            if promise.bounded:
+                holds &= attainment(solution, promise.slo, lengths) >= promise.slo.percentile
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return low
+
+
+def _given(profile: ServiceProfile, lengths: LengthMoments) -> tuple[tuple[Violation, ...], ...]:
+    """Violations that leave nothing to compute: the profile's own, else of memory."""
+    own = profile.violations or tuple(() for _ in range(profile.size))
+    return tuple(mine or more for mine, more in zip(own, starved(profile, lengths), strict=True))
+
+
+def _with_load(
+    given: tuple[tuple[Violation, ...], ...], rate: FloatArray, saturation: FloatArray
+) -> tuple[tuple[Violation, ...], ...]:
+    """A design that is feasible but offered too much gets a violation of load."""
+    return tuple(mine or more for mine, more in zip(given, overload(rate, saturation), strict=True))
+
+
+def _blank(name: str, values: FloatArray, infeasible: NDArray[np.bool_]) -> FloatArray:
+    keep = name in ("area_mm2", "interposer_mm2", "offered_requests_per_s")
+    return values if keep or not infeasible.any() else np.where(infeasible, np.nan, values)
+
+
+def _notes(arrivals: ArrivalStatistics) -> tuple[str, ...]:
+    if arrivals.cv <= VALIDATED_CV:
+        return ()
+    return (f"inter-arrival CV {arrivals.cv:.3g} lies outside the validated range (0 to {VALIDATED_CV:g})",)

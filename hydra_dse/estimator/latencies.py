@@ -1,0 +1,245 @@
+"""Means and distributions of TTFT, TPOT, TBT and E2E from the queues a request passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+from hydra_dse.estimator.chain import PoolState
+from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.estimator.prompts import WAIT_WEIGHTS
+from hydra_dse.estimator.solution import Latency
+
+FloatArray = NDArray[np.float64]
+
+# Slices of an exponential wait: probability, and its conditional mean in units of the mean.
+_EDGES = np.array([0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0])
+_SURVIVAL = 1.0 - _EDGES
+_XLOGX = np.where(_SURVIVAL > 0, _SURVIVAL * np.log(np.where(_SURVIVAL > 0, _SURVIVAL, 1.0)), 0.0)
+EXPONENTIAL_WEIGHTS = np.diff(_EDGES)
+EXPONENTIAL_POINTS = 1.0 + np.diff(_XLOGX) / EXPONENTIAL_WEIGHTS
+TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
+_CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
+TTFT_WEIGHTS = np.diff(_CUTS)
+JITTER_EDGES = np.array([0.0, 0.3, 0.6, 0.85, 0.97, 1.0])
+JITTER_MIDDLES = (JITTER_EDGES[1:] + JITTER_EDGES[:-1]) / 2.0
+RESIDUALS = np.array([1.0, 3.0, 5.0]) / 6.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """From arrival to the first token, beside each of j decode batches.
+
+    Attributes:
+        own_s: a prompt of each size bin alone, shape (n, j, bins); own_weight: (bins,).
+        waits: probability to wait for work ahead, (n, j); wait_s: slices of that wait, (n, j, slices).
+        beside: probability of each batch, (n, j).
+        mean_wait_s: mean of both waits and the residual over all requests, (n,).
+        residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
+        blocked: probability to be held back by a full pool, (n,); blocked_s: mean of that over all requests.
+    """
+
+    own_s: FloatArray
+    own_weight: FloatArray
+    waits: FloatArray
+    wait_s: FloatArray
+    beside: FloatArray
+    mean_wait_s: FloatArray
+    residual_s: FloatArray | None
+    blocked: FloatArray
+    blocked_s: FloatArray
+
+    @property
+    def mean_own_s(self) -> FloatArray:
+        """Mean time of a prompt alone, shape (n,)."""
+        return np.asarray(((self.own_s @ self.own_weight) * self.beside).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """From the first token to the last.
+
+    Attributes:
+        joining_per_s: requests that start to decode.
+        state: of the pool; batch, step_s: decoding sequences and mean iteration time at its nodes, (n, k).
+        extra_s: part of the step that prompts cause, at each node; extra_square: `λ·E[e²]` of their delays, (n,).
+        gaps: gaps between tokens inside the decode phase.
+        full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
+        longest_s: bound of that wait.
+        moved_s: mean time to move and to join.
+    """
+
+    joining_per_s: FloatArray
+    state: PoolState
+    batch: FloatArray
+    step_s: FloatArray
+    extra_s: FloatArray
+    extra_square: FloatArray
+    gaps: Mixture
+    full: FloatArray
+    slot_s: FloatArray
+    longest_s: FloatArray
+    moved_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Latencies, and the mean number of decoding sequences."""
+
+    ttft: Latency
+    tpot: Latency
+    tbt: Latency
+    e2e: Latency
+    decoding: FloatArray
+
+
+def joining_s(state: PoolState, batch: FloatArray, step_s: FloatArray, limit: FloatArray) -> FloatArray:
+    """Mean wait for the next iteration's start: half an iteration where a batch runs and has room."""
+    room = np.where(batch < limit[:, None], 0.5, 0.0)
+    return np.asarray((state.at_nodes[:, 1:] * room * step_s).sum(axis=1))
+
+
+def token_share(state: PoolState, batch: FloatArray, step_s: FloatArray) -> FloatArray:
+    """Share of tokens emitted at each node, shape (n, k)."""
+    tokens = state.at_nodes[:, 1:] * batch / step_s
+    total = tokens.sum(axis=1, keepdims=True)
+    first = np.zeros_like(tokens)
+    first[:, 0] = 1.0
+    return np.where(total > 0, tokens / np.where(total > 0, total, 1.0), first)
+
+
+def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: bool) -> Timings:
+    """Compose all latencies."""
+    ttft_mean = entry.mean_own_s + entry.mean_wait_s + entry.blocked_s
+    share = token_share(stream.state, stream.batch, stream.step_s)
+    step = (share * stream.step_s).sum(axis=1)
+    delay = stream.slot_s + stream.moved_s
+    decode_s = delay + lengths.decode * step
+    tpot_mean = step + delay * lengths.inverse_decode
+    e2e_mean = ttft_mean + lengths.decoding_share * decode_s
+    ttft = tpot = tbt = e2e = None
+    if percentiles:
+        ttft = ttft_spread(entry)
+        waits, wait_weights = _slot_waits(stream)
+        tpot = _tpot(stream, share, step, waits, wait_weights, lengths)
+        tbt = _tbt(stream, step, waits, wait_weights, lengths)
+        e2e = _e2e(ttft, step, waits, wait_weights, lengths)
+    return Timings(
+        Latency(ttft_mean, ttft),
+        Latency(tpot_mean, tpot),
+        Latency(decode_s / lengths.decode, tbt),
+        Latency(e2e_mean, e2e),
+        stream.joining_per_s * lengths.decode * step,
+    )
+
+
+def ttft_spread(entry: Entry) -> Mixture:
+    """Not blocked: no wait or a slice of it, beside each batch; blocked: an exponential wait on the mean one."""
+    n, j = entry.waits.shape
+    free = ((1.0 - entry.blocked)[:, None] * entry.beside)[:, :, None]
+    idle = np.zeros((n, j, 1)) if entry.residual_s is None else entry.residual_s[:, :, None] * 2.0 * RESIDUALS
+    idle_weight = np.full(idle.shape[2], 1.0 / idle.shape[2])
+    waits = np.concatenate((idle, entry.wait_s), axis=2)
+    idle_part = free * (1.0 - entry.waits)[:, :, None] * idle_weight
+    weights = np.concatenate((idle_part, free * entry.waits[:, :, None] * WAIT_WEIGHTS), axis=2)
+    value = waits[:, :, :, None] + entry.own_s[:, :, None, :]
+    weight = weights[:, :, :, None] * entry.own_weight
+    held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * EXPONENTIAL_POINTS
+    own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
+    late = (entry.mean_wait_s[:, None] + held)[:, :, None] + own[:, None, :]
+    late_weight = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_weight
+    return Mixture(
+        np.hstack((value.reshape(n, -1), late.reshape(n, -1))),
+        np.hstack((weight.reshape(n, -1), late_weight.reshape(n, -1))),
+    )
+
+
+def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray) -> Mixture:
+    """The mixture of a sum of two independent parts."""
+    n = len(a)
+    return Mixture(
+        (a[:, :, None] + b[:, None, :]).reshape(n, -1),
+        (wa[:, :, None] * wb[:, None, :]).reshape(n, -1),
+    )
+
+
+def _slot_waits(stream: Stream) -> tuple[FloatArray, FloatArray]:
+    """Delay before decoding, shape (n, 1 + slices): none but moving and joining, or a bounded exponential."""
+    full = np.clip(stream.full, 0.0, 1.0)
+    mean = stream.slot_s / np.maximum(full, 1e-12)
+    points = np.minimum(mean[:, None] * EXPONENTIAL_POINTS, stream.longest_s[:, None])
+    got = np.maximum(points @ EXPONENTIAL_WEIGHTS, 1e-300)
+    points = points * np.where(full > 1e-9, mean / got, 0.0)[:, None]
+    waits = np.hstack((np.zeros_like(points[:, :1]), points)) + stream.moved_s[:, None]
+    weights = np.hstack(((1.0 - full)[:, None], full[:, None] * EXPONENTIAL_WEIGHTS))
+    return waits, weights
+
+
+def _tpot(
+    stream: Stream,
+    share: FloatArray,
+    step: FloatArray,
+    waits: FloatArray,
+    wait_weights: FloatArray,
+    lengths: LengthMoments,
+) -> Mixture:
+    """Iteration time averaged over a request's life, jitter from prompts, and its delay over its tokens.
+
+    The batch relaxes with the mean life; over a life of `x` relaxation times the spread of an average shrinks by
+    `√(2(x − 1 + e^{−x})/x²)`.  The delays of prompts during a life of `d` tokens are compound Poisson: a gamma
+    variable of mean `extra` and variance `λE[e²]·step/d` per token.
+    """
+    bins = lengths.decode_bins
+    n = len(step)
+    x = bins.size / lengths.decode
+    shrink = np.sqrt(2.0 * (x - 1.0 + np.exp(-x)) / x**2)
+    steady = step[:, None, None] + (stream.step_s - step[:, None])[:, :, None] * shrink
+    steady = steady + stream.moved_s[:, None, None] / bins.size
+    extra = (share * stream.extra_s).sum(axis=1)[:, None]
+    jitter, jitter_weight = _jitter(extra, stream.extra_square[:, None] * step[:, None] / bins.size)
+    spread = stream.extra_s[:, :, None] / np.maximum(extra, 1e-300)[:, :, None]
+    free = steady[..., None] + spread[..., None] * (jitter - extra[..., None])[:, None]
+    free_weight = (share * wait_weights[:, :1])[:, :, None, None] * bins.weight[:, None] * jitter_weight
+    held = stream.step_s[:, -1:, None] + waits[:, 1:, None] / bins.size
+    held_weight = wait_weights[:, 1:, None] * bins.weight
+    return Mixture(
+        np.hstack((free.reshape(n, -1), held.reshape(n, -1))),
+        np.hstack((free_weight.reshape(n, -1), held_weight.reshape(n, -1))),
+    )
+
+
+def _jitter(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Points of a gamma variable, shape (n, bins, slices), with its mean kept; and their weights."""
+    weight = np.diff(JITTER_EDGES)
+    shape = np.clip(mean**2 / np.maximum(variance, 1e-300), 0.05, 1e4)
+    points = gammaincinv(shape[..., None], JITTER_MIDDLES) / shape[..., None]
+    points = points / np.maximum(points @ weight, 1e-12)[..., None]
+    return points * mean[..., None], weight
+
+
+def _tbt(
+    stream: Stream, step: FloatArray, waits: FloatArray, wait_weights: FloatArray, lengths: LengthMoments
+) -> Mixture:
+    """Gaps between tokens: one per request with the delay before decoding, the others inside the decode phase."""
+    first = 1.0 / lengths.decode
+    value = np.hstack((stream.gaps.value, waits + step[:, None]))
+    inner = stream.gaps.weight / np.maximum(stream.gaps.weight.sum(axis=1, keepdims=True), 1e-300)
+    return Mixture(value, np.hstack((inner * (1.0 - first), wait_weights * first)))
+
+
+def _e2e(
+    ttft: Mixture, step: FloatArray, waits: FloatArray, wait_weights: FloatArray, lengths: LengthMoments
+) -> Mixture:
+    """TTFT, the delay before decoding and the decode time, taken as independent."""
+    n = len(step)
+    start = ttft.quantiles(TTFT_SHARES)
+    bins = lengths.decode_bins
+    decode = (step[:, None, None] * bins.size + waits[:, :, None]).reshape(n, -1)
+    weight = (wait_weights[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
+    decode = np.hstack((decode, np.zeros((n, 1))))
+    weight = np.hstack((weight, np.full((n, 1), 1.0 - lengths.decoding_share)))
+    return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight)

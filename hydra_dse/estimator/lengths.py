@@ -1,0 +1,140 @@
+"""Moments and size bins of the length distribution: all that the chain needs to know of prompts and outputs.
+
+A request of `p` prompt and `o` output tokens runs `d = o − 1` decode iterations after its first token, which
+prefill emits.  In decode iteration `j` it attends to `p + j` tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.errors import InputError
+from hydra_dse.workload.nouns import LengthPoints
+
+FloatArray = NDArray[np.float64]
+
+PROMPT_EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
+DECODE_EDGES = (0.0, 0.04, 0.12, 0.25, 0.4, 0.55, 0.7, 0.83, 0.91, 0.96, 0.985, 0.995, 1.0)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Conditional means of a size in slices of its distribution, with the probability of each slice."""
+
+    size: FloatArray
+    weight: FloatArray
+
+
+@dataclass(frozen=True)
+class LengthMoments:
+    """Attributes (tokens, tokens², …; expectations over requests unless stated).
+
+    prompt, prompt2, prompt3: moments of the prompt.
+    output: mean output tokens.
+    decoding_share: share of requests with more than one output token.
+    decode, decode2: moments of `d` over requests that decode.
+    inverse_decode: mean of 1/d over requests that decode.
+    context: mean context of a decode iteration, iterations weighted equally: `E[pd + d(d+1)/2]/E[d]`.
+    held2: the second moment of the same.
+    overlap: `E[min(d, d')]/E[d]` of two independent requests: peakedness weight of a bursty stream.
+    work_scv: squared coefficient of variation of memory × time, `(p + d/2)·d`.
+    prompt_bins, decode_bins: slices for percentiles.
+    """
+
+    prompt: float
+    prompt2: float
+    prompt3: float
+    output: float
+    decoding_share: float
+    decode: float
+    decode2: float
+    inverse_decode: float
+    context: float
+    held2: float
+    overlap: float
+    work_scv: float
+    prompt_bins: Bins
+    decode_bins: Bins
+
+    @property
+    def decode_scv(self) -> float:
+        """Squared coefficient of variation of the decode iterations."""
+        return self.decode2 / self.decode**2 - 1.0
+
+    @property
+    def residual_prompt(self) -> float:
+        """Mean position of a random token's prompt cut: `E[p²]/2E[p]`."""
+        return self.prompt2 / (2.0 * self.prompt)
+
+
+def moments_of(lengths: LengthPoints) -> LengthMoments:
+    """Reduce weighted points to moments and bins.
+
+    Raises:
+        InputError: no points, weights that do not sum to a positive number, or a length below one token.
+    """
+    p, o, w = _checked(lengths)
+    d = o - 1.0
+    busy = d > 0
+    share = float(w[busy].sum())
+    if share > 0:
+        dp, dd, dw = p[busy], d[busy], w[busy] / share
+    else:
+        dp, dd, dw = p, np.ones_like(p), w
+    mean_d = float(dw @ dd)
+    held = dp * dd + dd * (dd + 1) / 2
+    held2 = dd * (dp**2 + dp * dd + dd**2 / 3)
+    work = (dp + dd / 2) * dd
+    return LengthMoments(
+        prompt=float(w @ p),
+        prompt2=float(w @ p**2),
+        prompt3=float(w @ p**3),
+        output=float(w @ o),
+        decoding_share=share,
+        decode=mean_d,
+        decode2=float(dw @ dd**2),
+        inverse_decode=float(dw @ (1.0 / dd)),
+        context=float(dw @ held) / mean_d,
+        held2=float(dw @ held2) / mean_d,
+        overlap=_overlap(dd, dw, mean_d),
+        work_scv=max(0.0, float(dw @ work**2) / float(dw @ work) ** 2 - 1.0),
+        prompt_bins=bins_of(p, w, PROMPT_EDGES),
+        decode_bins=bins_of(dd, dw, DECODE_EDGES),
+    )
+
+
+def _checked(lengths: LengthPoints) -> tuple[FloatArray, FloatArray, FloatArray]:
+    p, o, w = (np.asarray(x, dtype=float) for x in (lengths.prompt_tokens, lengths.output_tokens, lengths.weight))
+    if not len(p) or not len(p) == len(o) == len(w):
+        raise InputError("a length distribution needs points, with one weight each")
+    if not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
+        raise InputError("weights of a length distribution must be non-negative and sum to more than 0")
+    if not ((p >= 1).all() and (o >= 1).all()):
+        raise InputError("prompts and outputs have at least one token")
+    return p, o, w / w.sum()
+
+
+def bins_of(size: FloatArray, weight: FloatArray, edges: tuple[float, ...]) -> Bins:
+    """Cut a weighted distribution at probabilities `edges`; a point that straddles an edge is divided."""
+    order = np.argsort(size, kind="stable")
+    cumulative = np.concatenate(([0.0], np.cumsum(weight[order])))
+    mass = np.concatenate(([0.0], np.cumsum(weight[order] * size[order])))
+    at = np.interp(np.asarray(edges) * cumulative[-1], cumulative, mass)
+    probability = np.diff(edges)
+    mean = np.diff(at) / (probability * cumulative[-1])
+    # Slices with the same mean (fixed lengths) are one slice.
+    keep = np.concatenate(([True], np.diff(mean) > 1e-9 * mean[-1]))
+    index = np.cumsum(keep) - 1
+    merged = np.bincount(index, weights=probability)
+    return Bins(np.bincount(index, weights=probability * mean) / merged, np.asarray(merged, dtype=float))
+
+
+def _overlap(size: FloatArray, weight: FloatArray, mean: float) -> float:
+    """`E[min(X, X')]/E[X] = ∫ P(X > x)² dx / E[X]`."""
+    order = np.argsort(size, kind="stable")
+    above = 1.0 - np.concatenate(([0.0], np.cumsum(weight[order])))[:-1]
+    steps = np.diff(np.concatenate(([0.0], size[order])))
+    return float(np.dot(np.clip(above, 0.0, 1.0) ** 2, steps) / mean)

@@ -1,0 +1,157 @@
+"""The prompt queue of a prefill engine: prompts packed first come, first served into iterations up to a budget.
+
+A single server whose work per prompt falls with packing.  The wait is that of GI/G/1: the root σ of the arrival
+transform gives the probability to wait (ρ for Poisson arrivals, Pollaczek–Khinchine then follows), its mean is
+scaled to the variability of service.  Prompts packed into one iteration end together: a prompt also waits for those
+that came behind it and still fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+from hydra_dse.estimator.iteration import PrefillTimes
+from hydra_dse.estimator.lengths import LengthMoments
+
+FloatArray = NDArray[np.float64]
+
+WAIT_EDGES = np.array([0.0, 0.15, 0.35, 0.55, 0.75, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0])
+WAIT_MIDDLES = (WAIT_EDGES[1:] + WAIT_EDGES[:-1]) / 2.0
+WAIT_WEIGHTS = np.diff(WAIT_EDGES)
+
+
+def arrival_root(load: FloatArray, scv: float) -> FloatArray:
+    """σ of GI/M/1 with gamma gaps: `σ = (1 + (1 − σ)·c²/ρ)^(−1/c²)`; ρ for c² = 1, deterministic for c² → 0."""
+    rho = np.clip(load, 1e-12, 1.0 - 1e-9)
+    if abs(scv - 1.0) < 1e-12:
+        return np.asarray(rho)
+    sigma = np.asarray(rho)
+    for _ in range(60):
+        gap = (1.0 - sigma) / rho
+        value = np.exp(-gap) if scv < 1e-9 else (1.0 + gap * scv) ** (-1.0 / scv)
+        slope = value / rho / (1.0 if scv < 1e-9 else 1.0 + gap * scv)
+        # Newton on value − σ; the root below 1 is approached from either side because value is convex.
+        sigma = np.clip(sigma - (value - sigma) / np.minimum(slope - 1.0, -1e-9), 0.0, 1.0 - 1e-12)
+    return np.asarray(sigma)
+
+
+@dataclass(frozen=True)
+class PromptQueue:
+    """Stationary prompt queue, each of shape (n, j) unless stated.
+
+    Attributes:
+        busy: share of time the engine works on prompts.
+        packing: prompts per iteration.
+        full_share: share of prompts served in full iterations.
+        service_s, service_square: mean engine time per prompt, and its second moment.
+        waits: probability to wait for work ahead.
+        wait_s: mean wait of those that wait.
+        wait_shape: shape of a gamma distribution of that wait.
+        mates_s: mean extra time for prompts packed behind, of those that wait.
+    """
+
+    busy: FloatArray
+    packing: FloatArray
+    full_share: FloatArray
+    service_s: FloatArray
+    service_square: FloatArray
+    waits: FloatArray
+    wait_s: FloatArray
+    wait_shape: FloatArray
+    mates_s: FloatArray
+
+    @property
+    def mean_wait_s(self) -> FloatArray:
+        """Mean time from arrival to the first token beyond the prompt's own isolated time."""
+        return np.asarray(self.waits * (self.wait_s + self.mates_s))
+
+    def wait_points(self) -> FloatArray:
+        """Conditional wait at the middles of `WAIT_EDGES`, shape (n, j, slices)."""
+        shape = self.wait_shape[..., None]
+        return np.asarray(gammaincinv(shape, WAIT_MIDDLES) * (self.wait_s / self.wait_shape)[..., None])
+
+
+def packing_of(arrivals: FloatArray, most: FloatArray) -> FloatArray:
+    """Mean prompts in an iteration that has any, when `arrivals` come per iteration: `u/(1 − e^{−u})`."""
+    u = np.maximum(arrivals, 1e-9)
+    return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
+
+
+def packed_service(
+    rate: FloatArray, times: PrefillTimes, lengths: LengthMoments
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Service time per prompt and size bin, shape (n, j, bins), packing, and share in full iterations.
+
+    Prompts that come during an iteration share the next one: `K = u/(1 − e^{−u})` of them, `u` arrivals per
+    iteration; a share ω of prompts finds enough company to fill the budget.
+    """
+    weight = lengths.prompt_bins.weight
+    alone = times.alone_s @ weight
+    packed = lengths.prompt * times.token_s
+    packing = np.ones_like(alone)
+    for _ in range(4):
+        each = np.maximum(alone - times.shared_s * (1.0 - 1.0 / packing), packed)
+        u = rate * np.minimum(packing * each, times.full_s)
+        packing = packing_of(u, np.maximum(times.budget / lengths.prompt, 1.0))
+    full = np.clip(rate * packed, 0.0, 1.0)
+    saved = np.minimum(times.shared_s * (1.0 - 1.0 / packing), np.maximum(alone - packed, 0.0))
+    light = times.alone_s - saved[..., None]
+    heavy = lengths.prompt_bins.size * times.token_s[..., None]
+    return (1.0 - full[..., None]) * light + full[..., None] * heavy, packing, full
+
+
+def prompt_queue(
+    rate: FloatArray,
+    times: PrefillTimes,
+    lengths: LengthMoments,
+    arrival_scv: float,
+    slowdown: FloatArray,
+    horizon_per_s: FloatArray | None = None,
+) -> PromptQueue:
+    """Solve the queue at arrival rates of shape (n, j).
+
+    Args:
+        rate: arrivals per second.
+        times: of prompts alone and packed.
+        lengths: of the requests.
+        arrival_scv: squared coefficient of variation of the gaps.
+        slowdown: stretches all times, ≥ 1.
+        horizon_per_s: rate at which the surroundings change.  The queue is then that of a reflected Brownian motion
+            seen at an exponential time: finite at any load, equal to the stationary one far below saturation.
+    """
+    weight = lengths.prompt_bins.weight
+    service, packing, full = packed_service(rate * slowdown, times, lengths)
+    service = service * slowdown[..., None]
+    mean = service @ weight
+    second, third = service**2 @ weight, service**3 @ weight
+    busy = rate * mean
+    scv = second / mean**2 - 1.0
+    effective = busy
+    if horizon_per_s is not None:
+        diffusion = rate * mean**2 * (arrival_scv + scv)
+        idle = 1.0 - busy
+        effective = 1.0 - (idle + np.sqrt(idle**2 + 2.0 * horizon_per_s * diffusion)) / 2.0
+    sigma = arrival_root(effective, arrival_scv)
+    wait = mean / (1.0 - sigma) * (arrival_scv + scv) / (arrival_scv + 1.0)
+    m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
+    shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
+    span = times.token_s * slowdown
+    mates = _mates(rate, wait, span * times.budget, lengths.prompt * span)
+    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, mates)
+
+
+def _mates(rate: FloatArray, wait: FloatArray, room: FloatArray, each: FloatArray) -> FloatArray:
+    """Mean work packed behind a waiting prompt into its last iteration.
+
+    The room behind it is uniform up to a full iteration; the work that came since is about exponential, given any,
+    over the window between its arrival and the start of that iteration.
+    """
+    window = np.maximum(wait - room / 3.0, wait / 2.0)
+    any_came = -np.expm1(-rate * window)
+    mean = np.maximum(rate * window * each / np.maximum(any_came, 1e-12), 1e-12)
+    ratio = room / mean
+    return np.asarray(any_came * mean * (1.0 + np.expm1(-ratio) / ratio))

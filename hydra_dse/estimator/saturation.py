@@ -1,0 +1,69 @@
+"""Saturation rate: the highest rate that two pools in tandem, or one pool, complete for ever.
+
+Disaggregated: a chain on the sequences beyond prefill.  Prefill, which always has prompts, gives birth at its packed
+rate until `places` finished prompts wait for a decode slot and it pauses; decode completes them.  The rates of both
+depend on the level through the batch and through what the pools take from each other's memory and links.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.estimator.nodes import BatchNodes
+
+FloatArray = NDArray[np.float64]
+
+
+def tandem_saturation(
+    nodes: BatchNodes,
+    birth: FloatArray,
+    residence_s: FloatArray,
+    paused_s: FloatArray,
+    limit: FloatArray,
+    places: FloatArray,
+    spread: float,
+) -> FloatArray:
+    """Completions per second, shape (n,).
+
+    Args:
+        nodes: batch nodes of the decode pool.
+        birth: prompts per second beside each batch, shape (n, k + 1), column 0 beside an empty decode pool.
+        residence_s: time in decode beside a running prefill pool, shape (n, k).
+        paused_s: the same beside a paused one, at the limit, shape (n,).
+        limit: decoding sequences at most.
+        places: finished prompts that may wait.
+        spread: peakedness of the number in decode.
+    """
+    length = int(np.floor(limit + 1e-9).max())
+    levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(limit), length))
+    whole = np.floor(limit + 1e-9)
+    time = nodes.at(residence_s, levels)
+    births = np.hstack((birth[:, :1], nodes.at(birth[:, 1:], levels[:, :-1]))) if length > 1 else birth[:, :1]
+    deaths = levels / time
+    log_ratio = np.where(levels <= whole[:, None], (np.log(births) - np.log(deaths)) / spread, -np.inf)
+    log_weight = np.hstack((np.zeros((len(limit), 1)), np.cumsum(log_ratio, axis=1)))
+    last = np.take_along_axis(log_weight, whole[:, None].astype(int), axis=1)[:, 0]
+    top = limit / nodes.at(residence_s, limit[:, None])[:, 0]
+    birth_top = nodes.at(birth[:, 1:], limit[:, None])[:, 0]
+    log_g = np.log(birth_top / top)
+    # Waiting places 1 … Q−1 with prefill running, then place Q with prefill paused.
+    queue = last + _log_geometric(log_g, np.maximum(places - 1.0, 0.0))
+    paused = last + np.maximum(places - 1.0, 0.0) * log_g + np.log(birth_top * paused_s / limit)
+    paused = np.where(places > 0, paused, -np.inf)
+    all_logs = np.hstack((log_weight, queue[:, None], paused[:, None]))
+    all_logs -= all_logs.max(axis=1, keepdims=True)
+    weight = np.exp(all_logs)
+    rates = np.hstack((np.zeros((len(limit), 1)), deaths, top[:, None], (limit / paused_s)[:, None]))
+    rates[:, 1 : length + 1] = np.where(levels <= whole[:, None], deaths, 0.0)
+    return np.asarray((weight * rates).sum(axis=1) / weight.sum(axis=1))
+
+
+def _log_geometric(log_g: FloatArray, count: FloatArray) -> FloatArray:
+    """`log Σ_{j=1}^{count} g^j` without overflow; −inf for count 0."""
+    away = np.where(np.abs(log_g) < 1e-9, 1e-9, log_g)
+    size = np.abs(away)
+    # Σ g^j = g^m·(1 − e^{−count·size})/(1 − e^{−size}) with m the largest exponent.
+    largest = np.where(away > 0, away * count, away)
+    with np.errstate(divide="ignore"):
+        return np.asarray(largest + np.log(-np.expm1(-count * size)) - np.log(-np.expm1(-size)))

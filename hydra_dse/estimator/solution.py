@@ -1,0 +1,57 @@
+"""What a solver of one serving policy hands to the outputs: arrays over designs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.model.operators import Batch
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Iterations of one pool: `rate_per_s` of each batch, shapes (n, m)."""
+
+    pool: str
+    batch: Batch
+    rate_per_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Means, shape (n,), and, where asked for, the distribution of one latency."""
+
+    mean_s: FloatArray
+    spread: Mixture | None = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Stationary figures of designs under one load, each of shape (n,).
+
+    Attributes:
+        served_per_s: rate at which the state was solved: the offered one, or just below saturation if that is less.
+        scheduled_mean_s: first token − first scheduling.
+        batch_mean: decoding sequences.
+        kv_tokens, sequences: tokens and sequences that hold memory.
+        preemptions: recompute preemptions per request.
+        work: iterations of all pools.
+    """
+
+    saturation_per_s: FloatArray
+    served_per_s: FloatArray
+    ttft: Latency
+    scheduled_mean_s: FloatArray
+    tpot: Latency
+    tbt: Latency
+    e2e: Latency
+    batch_mean: FloatArray
+    kv_tokens: FloatArray
+    sequences: FloatArray
+    preemptions: FloatArray
+    work: tuple[Work, ...]
