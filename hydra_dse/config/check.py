@@ -81,8 +81,8 @@ def _checker(kind: str) -> Callable[[Path], object]:
 
 
 def _load_lengths(file: Path) -> object:
+    from hydra_dse.config.lengths_schema import LengthsFile
     from hydra_dse.config.loader import validate
-    from hydra_dse.config.workload_schema import LengthsFile
 
     return validate(load_yaml(file), LengthsFile)
 

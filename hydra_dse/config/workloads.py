@@ -17,14 +17,13 @@ from hydra_dse.config.plain import put, to_plain
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
-from hydra_dse.workload import arrivals as processes
-from hydra_dse.workload.lengths import Empirical, JointLengths
+from hydra_dse.workload.lengths import Empirical
 from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, Shift, Slo, Workload
 from hydra_dse.workload.replay import Replay
-from hydra_dse.workload.traces import Columns, read_lengths, read_trace
-from hydra_dse.workload.varying import Diurnal, Piecewise
+from hydra_dse.workload.traces import read_lengths, read_trace
 
 if TYPE_CHECKING:
+    from hydra_dse.config import lengths_schema
     from hydra_dse.config import workload_schema as schema
 
 Result = TypeVar("Result")
@@ -162,18 +161,22 @@ class _Builder:
         return arrivals, replace(requests, arrival_s=arrivals.times_s)
 
     def _recorded(self) -> tuple[Replay, Requests]:
+        from hydra_dse.config.lengths_schema import columns_of
+
         section = self.section.arrivals
         path: KeyPath = ("arrivals", "trace")
         if section.process != "trace":
             raise InputError(self.document.fault(path, "no trace"))
         file = self._file(path)
-        columns = _columns(section.columns)
+        columns = columns_of(section.columns)
         requests = read_trace(file, kind=section.format, columns=columns, limit=section.limit).requests
         replay = self._at(path, lambda: Replay(requests.arrival_s))
         return (replay.with_rate(section.rate) if section.rate else replay), requests
 
     def _arrivals(self) -> Arrivals:
         section = self.section.arrivals
+        from hydra_dse.config.workload_schema import process_of
+
         if section.process == "trace":
             return self._recorded()[0]
         return self._at(("arrivals",), lambda: process_of(section))
@@ -231,7 +234,7 @@ class _Builder:
         return list(self.models).index(key)
 
     def _lengths(self, path: KeyPath, section: object) -> Lengths | None:
-        from hydra_dse.config.workload_schema import EmpiricalSection, JointSection, LengthsFile
+        from hydra_dse.config.lengths_schema import EmpiricalSection, JointSection, LengthsFile, lengths_of
 
         if isinstance(section, str):
             file = self._try(lambda: self._file(path, "lengths"))
@@ -241,11 +244,13 @@ class _Builder:
             return self._try(lambda: self._empirical(path, section))
         return lengths_of(section) if isinstance(section, JointSection) else None
 
-    def _empirical(self, path: KeyPath, section: schema.EmpiricalSection) -> Lengths:
+    def _empirical(self, path: KeyPath, section: lengths_schema.EmpiricalSection) -> Lengths:
+        from hydra_dse.config.lengths_schema import columns_of
+
         if section.rows is not None:
             rows = np.asarray(section.rows, dtype=np.int64)
             return Empirical(rows[:, 0], rows[:, 1])
-        return read_lengths(self._file((*path, "path")), columns=_columns(section.columns), limit=section.limit)
+        return read_lengths(self._file((*path, "path")), columns=columns_of(section.columns), limit=section.limit)
 
     # shifts and plain data ----------------------------------------------------------------------------------------
 
@@ -275,39 +280,5 @@ class _Builder:
         return {**plain, "name": name}
 
 
-def process_of(section: schema.ArrivalsSection) -> Arrivals:
-    """The arrival process of a section that is no trace."""
-    from hydra_dse.config import workload_schema as kinds
-
-    if isinstance(section, kinds.FixedRate):
-        return processes.Deterministic(section.rate if section.rate is not None else 1 / (section.interval or 1.0))
-    if isinstance(section, kinds.Poisson):
-        return processes.poisson(section.rate)
-    if isinstance(section, kinds.Gamma):
-        return processes.Renewal(section.rate, section.cv)
-    if isinstance(section, kinds.Wave):
-        return Diurnal(section.rate, section.amplitude, section.period, section.phase, section.cv)
-    if isinstance(section, kinds.Modulated):
-        first, second = section.phases
-        process: Arrivals = processes.Mmpp((first.rate, second.rate), (first.duration, second.duration))
-    elif isinstance(section, kinds.Steps):
-        rates = tuple(step.rate for step in section.steps)
-        process = Piecewise(rates, tuple(step.duration for step in section.steps), section.cv)
-    else:
-        raise TypeError(type(section).__name__)
-    return process.with_rate(section.rate) if section.rate is not None else process
-
-
-def lengths_of(section: schema.JointSection) -> JointLengths:
-    """The joint distribution of a section."""
-    from hydra_dse.config.workload_schema import marginal
-
-    return JointLengths(marginal(section.prompt), marginal(section.output), section.correlation)
-
-
 def _slo(section: schema.SloSection | None) -> Slo:
     return Slo() if section is None else Slo(section.ttft, section.tpot, section.percentile)
-
-
-def _columns(section: schema.ColumnsSection | None) -> Columns | None:
-    return None if section is None else Columns(section.prompt, section.output, section.arrival, section.time_unit)

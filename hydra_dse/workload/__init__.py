@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hydra_dse.workload.arrivals import Deterministic, Mmpp, Renewal, poisson
+from hydra_dse.workload.context import context_notes
 from hydra_dse.workload.lengths import Empirical, JointLengths, fixed
 from hydra_dse.workload.marginals import Constant, Lognormal, Quantiles
 from hydra_dse.workload.nouns import (
@@ -43,6 +44,7 @@ __all__ = [
     "Workload",
     "arrival_statistics",
     "at_rate",
+    "context_notes",
     "fixed",
     "length_points",
     "long_run_shares",
