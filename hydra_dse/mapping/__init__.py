@@ -5,6 +5,7 @@ from __future__ import annotations
 from hydra_dse.mapping.flows import Flows, LedgerRow, flows_of, ledger, operator_traffic, reference_traffic, traffic
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
+from hydra_dse.mapping.identity import components_key, mapping_key, package_key, token
 from hydra_dse.mapping.layout import memory_sites
 from hydra_dse.mapping.lower import map_design, map_operands
 from hydra_dse.mapping.nouns import (
@@ -30,6 +31,7 @@ __all__ = [
     "MemorySite",
     "Operands",
     "Transfer",
+    "components_key",
     "die_violations",
     "flows_of",
     "groups_of_class",
@@ -37,14 +39,17 @@ __all__ = [
     "ledger",
     "map_design",
     "map_operands",
+    "mapping_key",
     "mapping_violations",
     "memory_sites",
     "memory_violations",
     "operands_of",
     "operator_traffic",
+    "package_key",
     "pool_names",
     "precision_of",
     "reference_traffic",
     "speed_of",
+    "token",
     "traffic",
 ]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design, MappingChoice
 from hydra_dse.hardware.components import DieGroup, Package
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
+from hydra_dse.mapping.identity import components_key, mapping_key
 from hydra_dse.mapping.layout import bandwidth_shares, fetch_matrix, imbalance, memory_sites, work_shares
 from hydra_dse.mapping.nouns import (
     ExecutionGroup,
@@ -25,7 +26,6 @@ from hydra_dse.mapping.nouns import (
     MappedPool,
     MemoryPlan,
     MemorySite,
-    Transfer,
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.transfers import transfers_of
@@ -45,10 +45,7 @@ def map_design(design: Design, model: Model) -> MappedDesign:
     memories, mapping choice, pools and precision, not topology, placement, links or batch limits.
     """
     operands = operands_of(model, precision_of(design, model))
-    choice, package = design.mapping, design.package
-    named = tuple((kind, choice.groups[kind]) for kind in sorted(choice.groups))
-    layout = (choice.parallelism, choice.homes, choice.sram_weight_share)
-    key = (id(operands), package.dies, package.memories, design.policy.serving, named, layout)
+    key = (id(operands), components_key(design.package), design.policy.serving, mapping_key(design.mapping))
     found = _CACHE.get(key)
     if found is None:
         found = map_operands(design, operands)
@@ -105,37 +102,47 @@ class _PoolMapper:
 
     def pool(self, name: str) -> MappedPool:
         """Return the mapped pool."""
-        homes = self._execution_group(self.members) if self.members else None
-        groups: list[ExecutionGroup] = []
-        index: dict[tuple[str, ...], int] = {}
-        placed: list[tuple[Operator, int]] = []
-        for operator in self.operands.operators:
-            chosen = groups_of_class(self.members, self.choice, operator.kind)
-            if not chosen:
-                continue
-            names = tuple(group.name for group in chosen)
-            if names not in index:
-                index[names] = len(groups)
-                groups.append(self._execution_group(chosen))
-            placed.append((operator, index[names]))
-        if homes is None:
+        if not self.members:
             return MappedPool(name, (), ())
+        groups: list[ExecutionGroup] = []
+        index = self._groups_of_classes(groups)
+        placed = [(o, index[o.kind]) for o in self.operands.operators if o.kind in index]
+        moves = transfers_of(placed, groups, self._execution_group(self.members))
         resident = self._resident_share([operator for operator, _ in placed])
-        moves = transfers_of(placed, groups, homes)
+        shares = [tuple(group.work_share.tolist()) for group in groups]
         return MappedPool(
             name,
             tuple(groups),
             tuple(
-                self._operator(operator, groups[group], group, resident, move)
+                MappedOperator(
+                    operator=operator,
+                    group=group,
+                    imbalance=imbalance(operator.parallel_units, shares[group]) if self._splits else 1.0,
+                    resident_share=resident if keeps_weights(operator) else 0.0,
+                    transfers=move,
+                )
                 for (operator, group), move in zip(placed, moves, strict=True)
             ),
         )
 
-    def _operator(
-        self, operator: Operator, on: ExecutionGroup, group: int, resident: float, moves: tuple[Transfer, ...]
-    ) -> MappedOperator:
-        uneven = imbalance(operator.parallel_units, tuple(on.work_share)) if on.parallelism == "tensor" else 1.0
-        return MappedOperator(operator, group, uneven, resident if keeps_weights(operator) else 0.0, moves)
+    @property
+    def _splits(self) -> bool:
+        return self.choice.parallelism == "tensor"
+
+    def _groups_of_classes(self, groups: list[ExecutionGroup]) -> dict[OperatorClass, int]:
+        """Append the execution groups that the operators need; return the group of each class that has one."""
+        index: dict[OperatorClass, int] = {}
+        numbers: dict[tuple[str, ...], int] = {}
+        for kind in dict.fromkeys(operator.kind for operator in self.operands.operators):
+            chosen = groups_of_class(self.members, self.choice, kind)
+            if not chosen:
+                continue
+            names = tuple(group.name for group in chosen)
+            if names not in numbers:
+                numbers[names] = len(groups)
+                groups.append(self._execution_group(chosen))
+            index[kind] = numbers[names]
+        return index
 
     def _execution_group(self, groups: tuple[DieGroup, ...]) -> ExecutionGroup:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
@@ -143,12 +150,11 @@ class _PoolMapper:
         work = np.full(len(dies), 1.0 / len(dies)) if self.nominal else work_shares(chiplets)
         at = bandwidth_shares(self.sites)
         cache = fetch_matrix(at, work, self.choice.homes)
-        replica = self.choice.parallelism == "replica"
         return ExecutionGroup(
             die_groups=tuple(group.name for group in groups),
             dies=dies,
             work_share=work,
-            weight_fetch=np.outer(at, np.ones(len(dies))) if replica else cache,
+            weight_fetch=cache if self._splits else np.outer(at, np.ones(len(dies))),
             cache_fetch=cache,
             parallelism=self.choice.parallelism,
         )
@@ -158,7 +164,7 @@ class _PoolMapper:
         weights *= self.operands.precision.weight_bytes
         if weights <= 0 or self.nominal:
             return 0.0
-        if self.choice.parallelism == "replica":
+        if not self._splits:
             weights *= sum(group.count for group in self.members)
         sram = sum(group.count * group.chiplet.sram_bytes / self.uses[group.name] for group in self.members)
         return min(1.0, self.choice.sram_weight_share * sram / weights)

@@ -22,20 +22,14 @@ def site_seconds_per_byte(fetch: FloatArray, bandwidth: FloatArray) -> FloatArra
     return np.asarray((fetch / bandwidth).sum(axis=1))
 
 
-def site_bandwidth(
-    sites: Sequence[MemorySite], link_bytes_per_s: Sequence[float], efficiency: Sequence[float]
-) -> FloatArray:
+def site_bandwidth(sites: Sequence[MemorySite], link_bytes_per_s: FloatArray, efficiency: FloatArray) -> FloatArray:
     """Return the bandwidth that the accesses of each die reach at each site, shape (sites, dies).
 
     Args:
         sites: memory sites.
-        link_bytes_per_s: what the links of each site carry together (infinite for the memory of a die).
-        efficiency: share of the interface peak that each die's access pattern reaches.
+        link_bytes_per_s: shape (sites,), what the links of each carry together (infinite for the memory of a die).
+        efficiency: shape (dies,), share of the interface peak that each die's access pattern reaches.
     """
-    return np.array(
-        [
-            [min(links, site.achievable_bytes_per_s(share)) for share in efficiency]
-            for site, links in zip(sites, link_bytes_per_s, strict=True)
-        ],
-        dtype=np.float64,
-    )
+    peak = np.array([site.peak_bandwidth_bytes_per_s for site in sites])
+    most = np.minimum([site.bandwidth_bytes_per_s for site in sites], link_bytes_per_s)
+    return np.asarray(np.minimum(most[:, None], peak[:, None] * efficiency))

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hydra_dse.design.nouns import Design, Placement
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.hardware.components import Chiplet, Package
-from hydra_dse.mapping import MappedDesign, map_design, mapping_violations, precision_of, traffic
+from hydra_dse.mapping import (
+    MappedDesign,
+    map_design,
+    mapping_key,
+    mapping_violations,
+    package_key,
+    precision_of,
+    token,
+    traffic,
+)
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch
 from hydra_dse.model.precision import Precision
@@ -44,7 +51,7 @@ class HardwareTable:
         self.model, self.calibrations = model, calibrations
         self.entries: list[Hardware] = []
         self._index: dict[object, int] = {}
-        self._rates: dict[tuple[Chiplet, Precision], DieRates] = {}
+        self._rates: dict[tuple[int, Precision], DieRates] = {}
         self._loads: dict[object, LinkLoad] = {}
 
     def index(self, designs: Sequence[Design]) -> list[int]:
@@ -52,11 +59,9 @@ class HardwareTable:
         return [self._entry(design) for design in designs]
 
     def _entry(self, design: Design) -> int:
-        choice = design.mapping
-        named = tuple((kind, choice.groups[kind]) for kind in sorted(choice.groups))
-        layout = (choice.parallelism, choice.homes, choice.sram_weight_share)
         slots = design.placement.slots if design.placement is not None else None
-        key = (design.package, slots, named, layout, design.policy.serving, design.precision)
+        placed = (package_key(design.package), slots, mapping_key(design.mapping))
+        key = (*placed, design.policy.serving, design.precision)
         found = self._index.get(key)
         if found is None:
             found = len(self.entries)
@@ -91,14 +96,14 @@ class HardwareTable:
 
     def _link_load(self, package: Package, placement: Placement) -> LinkLoad:
         """Link loads; packages that differ only in what fills the slots share them (capacities are not read)."""
-        key = (package.topology, package.memory_is_leaf, package.die_count, placement.slots)
+        key = (token(package.topology), package.memory_is_leaf, package.die_count, placement.slots)
         if key not in self._loads:
             self._loads[key] = LinkLoad(package, placement)
         return self._loads[key]
 
     def _rates_at(self, precision: Precision) -> Callable[[Chiplet], DieRates]:
         def rates(chiplet: Chiplet) -> DieRates:
-            key = (chiplet, precision)
+            key = (token(chiplet), precision)
             if key not in self._rates:
                 self._rates[key] = die_rates(chiplet, self.calibrations, precision)
             return self._rates[key]
@@ -107,7 +112,7 @@ class HardwareTable:
 
 
 def _unreachable(mapped: MappedDesign, load: LinkLoad, precision: Precision) -> list[Violation]:
-    if load.routes.reachable[np.ix_(load.slot_of, load.slot_of)].all():
+    if load.routes.reachable[load.slot_of[:, None], load.slot_of].all():
         return []
     lost = sum(float(load.disconnected_bytes(traffic(mapped, pool, _ANY_BATCH, precision))) for pool in mapped.pools)
     if lost <= 0:

@@ -68,18 +68,21 @@ class PoolRow:
     rates: tuple[DieRates, ...]
 
 
-def links_of_sites(package: Package, mapped: MappedDesign, load: LinkLoad) -> list[float]:
+def links_of_sites(package: Package, mapped: MappedDesign, load: LinkLoad) -> FloatArray:
     """Bytes per second that the links of each memory site carry together; infinite for the memory of a die."""
     degree = [0] * len(package.topology.slots)
     for a, b in package.topology.edges:
         degree[a] += 1
         degree[b] += 1
     capacity = link_capacity(package)
-    return [
-        math.inf if site.component < package.die_count else capacity * min(degree[slot], site.ports)
-        for site in mapped.sites
-        for slot in (load.slot_of[site.component],)
-    ]
+    slots = load.placement.slots
+    return np.array(
+        [
+            math.inf if site.ports == 0 else capacity * min(degree[slots[site.component]], site.ports)
+            for site in mapped.sites
+        ],
+        dtype=np.float64,
+    )
 
 
 class RowMaker:
@@ -96,13 +99,13 @@ class RowMaker:
         self.rates = {group.name: rates(group.chiplet) for group in package.dies if group.count > 0}
         self.group_of = [group.name for group in package.dies for _ in range(group.count)]
         self.links = links_of_sites(package, mapped, load)
-        self.hops = load.routes.hops[np.ix_(load.slot_of, load.slot_of)]
+        self.hops = load.routes.hops[load.slot_of[:, None], load.slot_of]
 
     def row(self, pool: MappedPool) -> PoolRow:
         """Return the row of a pool."""
         names = tuple(dict.fromkeys(name for group in pool.groups for name in group.die_groups))
         counts = {group.name: group.count for group in self.package.dies}
-        patterns, transfer_patterns = self._patterns(pool)
+        patterns, moves, transfer_patterns = self._patterns(pool)
         loads = self.load.loads(patterns)
         site_s, site_j = self._sites(pool)
         group_dies = tuple(tuple(names.index(name) for name in group.die_groups) for group in pool.groups)
@@ -119,7 +122,7 @@ class RowMaker:
             site_s=site_s,
             site_j=site_j,
             link_j=self.package.link.joules_per_byte,
-            latency_s=np.array([self._latency_s(mapped) for mapped in pool.operators]),
+            latency_s=self._latencies_s(pool, moves, transfer_patterns),
             resident=np.array([mapped.resident_share for mapped in pool.operators]),
             imbalance=np.array([mapped.imbalance for mapped in pool.operators]),
             share=self._shares(pool, names),
@@ -127,30 +130,25 @@ class RowMaker:
             rates=rates,
         )
 
-    def _patterns(self, pool: MappedPool) -> tuple[FloatArray, tuple[tuple[int, ...], ...]]:
-        """Traffic per byte of each pattern, shape (P, components, components), and who uses which transfer."""
-        index: dict[int, int] = {}
-        moves: list[Transfer] = []
-        for mapped in pool.operators:
-            for transfer in mapped.transfers:
-                # Operators of a group share the array, so its identity names the pattern.
-                if id(transfer.share) not in index:
-                    index[id(transfer.share)] = 3 * len(pool.groups) + len(moves)
-                    moves.append(transfer)
+    def _patterns(self, pool: MappedPool) -> tuple[FloatArray, list[Transfer], tuple[tuple[int, ...], ...]]:
+        """Traffic per byte of each pattern, shape (P, components, components); transfers, and who uses which."""
+        # Operators of a group share the array of a transfer, so its identity names the pattern.
+        distinct = {id(t.share): t for mapped in pool.operators for t in mapped.transfers}
+        moves, held = list(distinct.values()), 3 * len(pool.groups)
+        index = {key: held + number for number, key in enumerate(distinct)}
         size = self.mapped.component_count
-        patterns = np.zeros((3 * len(pool.groups) + len(moves), size, size))
-        at = [site.component for site in self.mapped.sites]
+        patterns = np.zeros((held + len(moves), size, size))
+        at = np.array([site.component for site in self.mapped.sites])
         for number, group in enumerate(pool.groups):
-            dies = list(group.dies)
-            reads = np.ix_(at, dies)
-            patterns[3 * number + WEIGHTS][reads] = group.weight_fetch
-            patterns[3 * number + READS][reads] = group.cache_fetch
-            patterns[3 * number + WRITES][np.ix_(dies, at)] = group.cache_fetch.T
-        for number, transfer in enumerate(moves, 3 * len(pool.groups)):
-            patterns[number][np.ix_(transfer.sources, transfer.targets)] = transfer.share
+            dies = np.array(group.dies)
+            patterns[3 * number + WEIGHTS, at[:, None], dies] = group.weight_fetch
+            patterns[3 * number + READS, at[:, None], dies] = group.cache_fetch
+            patterns[3 * number + WRITES, dies[:, None], at] = group.cache_fetch.T
+        for number, transfer in enumerate(moves, held):
+            patterns[number, np.array(transfer.sources)[:, None], np.array(transfer.targets)] = transfer.share
         diagonal = np.arange(size)
         patterns[:, diagonal, diagonal] = 0.0
-        return patterns, tuple(tuple(index[id(t.share)] for t in mapped.transfers) for mapped in pool.operators)
+        return patterns, moves, tuple(tuple(index[id(t.share)] for t in m.transfers) for m in pool.operators)
 
     def _sites(self, pool: MappedPool) -> tuple[FloatArray, FloatArray]:
         joules = np.array([site.joules_per_byte for site in self.mapped.sites])
@@ -159,18 +157,21 @@ class RowMaker:
             rates = [self.rates[self.group_of[die]] for die in group.dies]
             for kind in KINDS:
                 fetch = group.weight_fetch if kind == "weights" else group.cache_fetch
-                reached = site_bandwidth(self.mapped.sites, self.links, [float(rate.memory[kind]) for rate in rates])
+                share = np.array([rate.memory[kind] for rate in rates], dtype=np.float64)
+                reached = site_bandwidth(self.mapped.sites, self.links, share)
                 seconds.append(site_seconds_per_byte(fetch, reached))
             energy += [group.weight_fetch.sum(axis=1) @ joules, group.cache_fetch.sum(axis=1) @ joules]
         return np.array(seconds), np.array(energy)
 
-    def _latency_s(self, mapped: MappedOperator) -> float:
+    def _latencies_s(
+        self, pool: MappedPool, moves: Sequence[Transfer], transfers: Sequence[Sequence[int]]
+    ) -> FloatArray:
         """Longest path of each transfer, one after the other; memory reads are fetched ahead and show no latency."""
-        hops = 0.0
-        for transfer in mapped.transfers:
-            paths = self.hops[np.ix_(transfer.sources, transfer.targets)]
-            hops += float(np.max(paths, where=transfer.share > 0, initial=0.0))
-        return hops * self.package.link.latency_s
+        hops = np.zeros(3 * len(pool.groups) + len(moves))
+        for number, transfer in enumerate(moves, 3 * len(pool.groups)):
+            paths = self.hops[np.array(transfer.sources)[:, None], np.array(transfer.targets)]
+            hops[number] = np.max(paths, where=transfer.share > 0, initial=0.0)
+        return np.array([hops[list(used)].sum() if used else 0.0 for used in transfers]) * self.package.link.latency_s
 
     def _shares(self, pool: MappedPool, names: tuple[str, ...]) -> FloatArray:
         share = np.zeros((len(pool.groups), len(names)))
