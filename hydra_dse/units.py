@@ -188,7 +188,7 @@ def _factor(written: object, unit: str, wanted: Dimension) -> float:
     for other in DIMENSIONS.values():
         if unit in other.units:
             raise UnitError(f"{written!r} is {other.meaning}, but {wanted.meaning} is needed; {_accepted(wanted)}")
-    hint = did_you_mean(unit, wanted.units) or _same_letters(unit, wanted)
+    hint = _same_letters(unit, wanted) or did_you_mean(unit, wanted.units)
     raise UnitError(f"{written!r} has an unknown unit {unit!r}{hint}; {_accepted(wanted)}")
 
 

@@ -53,13 +53,22 @@ def compose(text: str, file: str) -> Node | None:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (None, None)
         parts = [part for part in (error.problem, error.context) if part]
-        hint = "; YAML is indented with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        hint = _hint(text, place[0])
         message = f"not valid YAML: {' '.join(parts)}{hint}"
         raise InputError(Fault(message, file, *place)) from None
     except yaml.YAMLError as error:
         line, column = _place_of_character(text, getattr(error, "position", None))
         raise InputError(Fault(f"not valid YAML: {_first_line(error)}", file, line, column)) from None
     return reader.root
+
+
+def _hint(text: str, line: int | None) -> str:
+    """What to look for where the parser stopped."""
+    lines = text.splitlines()
+    if line is None or line > len(lines):
+        return "; the file ends too early"
+    row = lines[line - 1]
+    return "; YAML is indented with spaces, not tabs" if "\t" in row[: len(row) - len(row.lstrip())] else ""
 
 
 def _first_line(error: Exception) -> str:
