@@ -75,7 +75,7 @@ class PackageCost:
             for placed in by_lines
         )
         self._stack_lines(groups)
-        self.tally = Tally(len(self.windows), groups)
+        self.reset()
         self.usages = UsageTable(hardware, self.placed, self.windows)
         self._decode: dict[int, DecodeEntry] = {}
 
@@ -177,6 +177,10 @@ class PackageCost:
     def snapshot(self) -> Counts:
         """Return what has been counted so far."""
         return self.tally.counts()
+
+    def reset(self) -> None:
+        """Forget what has been counted."""
+        self.tally = Tally(len(self.windows), len(self.placed.die_groups))
 
 
 def _with_fixed(lines: FloatArray, fixed_s: float) -> FloatArray:

@@ -1,1 +1,45 @@
-"""Request-level simulation."""
+"""Request-level simulation: iteration-level continuous batching in SimPy, one event per engine iteration.
+
+The policy, as any other implementation of it must follow it:
+
+- Waiting prompts are ordered by arrival (`fcfs`) or by length (`sjf`); preempted requests come before all others.
+  The head of the queue waits for memory, those behind it wait for the head.
+- The prefill of a request starts only when memory for its whole prompt is free: `⌈prompt/block⌉` KV blocks and its
+  state slot, with the watermark still free afterwards.  The memory is taken at once.
+- An iteration that ends the prefill of a prompt emits its first token.  Its KV is cached by the first decode step:
+  step `j` caches token `j`, attends to `prompt + j` tokens and emits token `j + 1`.
+- `chunked` (Sarathi, vLLM v1): every decoding sequence advances by one token, the rest of the token budget goes to
+  prompts, first those under way, then new ones while fewer than `max_batch` sequences are in service.
+- `prefill_first` (vLLM v0): while prompts can start, iterations of whole prompts up to the budget (a longer prompt
+  runs alone), never mixed with decode; decode steps otherwise.  `max_batch` limits sequences in service.
+- `disaggregated`: the prefill pool takes chunks up to the token budget; requests that have finished prefill keep
+  their memory and wait, in order, for one of `max_batch` decode slots; no prefill iteration starts while `max_batch`
+  of them wait.  Between pools a request is a pointer, or moves by a timed transfer.
+- A decode step that needs more KV blocks than are free preempts the newest sequence that is not in a running
+  iteration: its memory is freed and its prompt and tokens so far are computed again.  No prompt is admitted in an
+  iteration that preempted.
+- With `m` batches in flight a pool has `m` engines with `max_batch/m` slots and `token_budget/m` tokens each; they
+  share dies, memory and links (`simulators.noi.sharing`), as do prefill and decode iterations.
+"""
+
+from __future__ import annotations
+
+from simulators.serving.cost import Attended, Composition, FixedCost, IterationCost, Stretch, Work
+from simulators.serving.memory import CacheShape
+from simulators.serving.run import Outcome, run
+from simulators.serving.server import System
+from simulators.serving.simulator import ServingSimulator
+
+__all__ = [
+    "Attended",
+    "CacheShape",
+    "Composition",
+    "FixedCost",
+    "IterationCost",
+    "Outcome",
+    "ServingSimulator",
+    "Stretch",
+    "System",
+    "Work",
+    "run",
+]

@@ -120,6 +120,9 @@ class IterationCost(Protocol):
     def snapshot(self) -> object:
         """Return what has been counted so far, as a value that later counting does not change."""
 
+    def reset(self) -> None:
+        """Forget what has been counted."""
+
 
 class FixedCost:
     """Every iteration takes `duration(composition)`: for theory and for tests."""
@@ -150,3 +153,7 @@ class FixedCost:
     def snapshot(self) -> int:
         """Iterations so far."""
         return self.iterations
+
+    def reset(self) -> None:
+        """Forget them."""
+        self.iterations = 0

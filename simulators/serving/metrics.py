@@ -1,0 +1,229 @@
+"""Metrics of rate runs and saturation runs, with confidence intervals over replications and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.workload.nouns import RequestClass
+from simulators.serving.intervals import Interval, batched_interval, interval_of
+from simulators.serving.recorder import Visits
+from simulators.serving.run import Outcome
+
+FloatArray = NDArray[np.float64]
+
+PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+TAIL_SAMPLES = 10
+"""A batch that yields a percentile holds at least this many samples beyond it."""
+
+
+@dataclass
+class Summary:
+    """Metrics and their intervals under way."""
+
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
+
+    def put(self, name: str, value: float | None, interval: Interval | None = None) -> None:
+        """Set a metric; a value that is not finite is None."""
+        known = value is not None and np.isfinite(value)
+        self.metrics[name] = value if known else None
+        if known and interval is not None:
+            self.intervals[name] = interval
+
+    def mean_of(self, name: str, values: Sequence[float]) -> None:
+        """Set a metric to the mean over replications."""
+        self.put(name, float(np.mean(values)), interval_of(values))
+
+
+def latencies(visits: Visits, first: int) -> dict[str, FloatArray]:
+    """TTFT, TTFT from scheduling, TPOT (of more than one token) and end-to-end time in s, in order of arrival."""
+    counted = slice(first, None)
+    arrival, scheduled = visits.arrival_s[counted], visits.scheduled_s[counted]
+    start, end = visits.first_token_s[counted], visits.last_token_s[counted]
+    steps = visits.output_tokens[counted] - 1
+    several = steps > 0
+    return {
+        "ttft": start - arrival,
+        "ttft_scheduled": start - scheduled,
+        "tpot": (end - start)[several] / steps[several],
+        "e2e": end - arrival,
+    }
+
+
+def add_latencies(summary: Summary, outcomes: Sequence[Outcome]) -> None:
+    """Means and percentiles of all latencies."""
+    runs = [latencies(outcome.visits, outcome.first) for outcome in outcomes]
+    for kind in ("ttft", "ttft_scheduled", "tpot", "e2e"):
+        samples = [run[kind] for run in runs]
+        pooled = np.concatenate(samples)
+        if not len(pooled):
+            for statistic in ("mean", *(name for name, _ in PERCENTILES)):
+                summary.put(f"{kind}_{statistic}_s", None)
+            continue
+        mean = float(pooled.mean())
+        summary.put(f"{kind}_mean_s", mean, batched_interval(samples, _mean, centre=mean))
+        for name, share in PERCENTILES:
+            value = float(np.quantile(pooled, share))
+            shortest = int(np.ceil(TAIL_SAMPLES / (1.0 - share)))
+            summary.put(f"{kind}_{name}_s", value, batched_interval(samples, _quantile(share), shortest, centre=value))
+    _add_gaps(summary, outcomes)
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean())
+
+
+def _quantile(share: float) -> Callable[[FloatArray], float]:
+    return lambda values: float(np.quantile(values, share))
+
+
+def _add_gaps(summary: Summary, outcomes: Sequence[Outcome]) -> None:
+    """Time between successive tokens, pooled over requests."""
+    runs = [(outcome.gap_s, outcome.gap_weight) for outcome in outcomes if len(outcome.gap_s)]
+    names = ("mean", *(name for name, _ in PERCENTILES))
+    if not runs:
+        for name in names:
+            summary.put(f"tbt_{name}_s", None)
+        return
+    pooled = (np.concatenate([gaps for gaps, _ in runs]), np.concatenate([weights for _, weights in runs]))
+    statistics = {"mean": _weighted_mean, **{name: _weighted_quantile(share) for name, share in PERCENTILES}}
+    for name, statistic in statistics.items():
+        value = statistic(*pooled)
+        summary.put(f"tbt_{name}_s", value, interval_of([statistic(*run) for run in runs], value))
+
+
+def _weighted_mean(values: FloatArray, weights: FloatArray) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _weighted_quantile(share: float) -> Callable[[FloatArray, FloatArray], float]:
+    """The smallest value that at least `share` of the weight does not exceed."""
+
+    def quantile(values: FloatArray, weights: FloatArray) -> float:
+        order = np.argsort(values, kind="stable")
+        cumulated = np.cumsum(weights[order])
+        return float(values[order[int(np.searchsorted(cumulated, share * cumulated[-1]))]])
+
+    return quantile
+
+
+def add_rates(summary: Summary, outcomes: Sequence[Outcome]) -> None:
+    """Offered and served rates, batch and occupancy of the cache, per replication in its window."""
+    windows = [outcome for outcome in outcomes if outcome.window_s > 0.0]
+    if not windows:
+        return
+    per_run = [_rates(outcome) for outcome in windows]
+    for name in per_run[0]:
+        summary.mean_of(name, [values[name] for values in per_run])
+    summary.mean_of(
+        "preemptions_per_request",
+        [float(outcome.visits.preemptions[outcome.first :].mean()) for outcome in outcomes],
+    )
+    summary.put("rejected_share", 0.0)
+    tpot = summary.metrics.get("tpot_mean_s")
+    if tpot:
+        bounds = summary.intervals.get("tpot_mean_s")
+        inverse = (1.0 / bounds[1], 1.0 / bounds[0]) if bounds and bounds[0] > 0 else None
+        summary.put("output_tokens_per_s_per_user", 1.0 / tpot, inverse)
+
+
+def _rates(outcome: Outcome) -> dict[str, float]:
+    start, end, seconds = outcome.start, outcome.end, outcome.window_s
+    cache = outcome.system.cache
+    arrivals = len(outcome.visits) - 1 - outcome.first
+    share = 1.0 / (seconds * cache.capacity_bytes)
+    return {
+        "offered_requests_per_s": arrivals / seconds,
+        "throughput_requests_per_s": (end.completed - start.completed) / seconds,
+        "throughput_tokens_per_s": (end.tokens - start.tokens) / seconds,
+        "batch_mean": (end.decoding_seconds - start.decoding_seconds) / seconds,
+        "kv_occupancy": (end.block_seconds - start.block_seconds) * cache.block_bytes * share,
+        "state_occupancy": (end.state_seconds - start.state_seconds) * cache.state_bytes_per_sequence * share,
+    }
+
+
+def add_service_levels(summary: Summary, outcomes: Sequence[Outcome], classes: Sequence[RequestClass]) -> None:
+    """Share of requests that met the SLO of their class, and their rate."""
+    kept = [_kept(outcome.visits, classes) for outcome in outcomes]
+    samples = [good[outcome.first :].astype(np.float64) for good, outcome in zip(kept, outcomes, strict=True)]
+    summary.put("slo_attainment", _mean(np.concatenate(samples)), batched_interval(samples, _mean))
+    rates = []
+    for good, outcome in zip(kept, outcomes, strict=True):
+        if outcome.window_s > 0.0:
+            ended = outcome.visits.last_token_s
+            inside = (ended > outcome.start.time_s) & (ended <= outcome.end.time_s)
+            rates.append(float((good & inside).sum()) / outcome.window_s)
+    if rates:
+        summary.mean_of("goodput_requests_per_s", rates)
+
+
+def _kept(visits: Visits, classes: Sequence[RequestClass]) -> NDArray[np.bool_]:
+    """Whether each request met both bounds of its class (a request of one token has no TPOT)."""
+    good = np.ones(len(visits), dtype=bool)
+    ttft = visits.first_token_s - visits.arrival_s
+    tpot = (visits.last_token_s - visits.first_token_s) / np.maximum(visits.output_tokens - 1, 1)
+    for number, kind in enumerate(classes):
+        mine = visits.class_index == number
+        if kind.slo.ttft_s is not None:
+            good &= ~mine | (ttft <= kind.slo.ttft_s)
+        if kind.slo.tpot_s is not None:
+            good &= ~mine | (tpot <= kind.slo.tpot_s)
+    return good
+
+
+def saturation_tokens_per_s(visits: Visits, max_batch: int) -> float:
+    """Output tokens per second in the steady part of a run in which all requests wait from the start.
+
+    The steady part begins when `max_batch` requests (at least a tenth of all, at most three tenths) have ended, so
+    that the batch has mixed, and ends when the queue is empty.  A request's tokens are spread evenly between its first
+    and its last.
+    """
+    ended = np.sort(visits.last_token_s)
+    skip = min(max(max_batch, len(visits) // 10), 3 * len(visits) // 10)
+    start, end = float(ended[skip]), float(visits.scheduled_s.max())
+    if end <= start:
+        start, end = 0.0, float(ended[-1])
+    return (_tokens_by(visits, end) - _tokens_by(visits, start)) / (end - start)
+
+
+def _tokens_by(visits: Visits, time_s: float) -> float:
+    span = np.maximum(visits.last_token_s - visits.first_token_s, np.finfo(float).tiny)
+    share = np.clip((time_s - visits.first_token_s) / span, 0.0, 1.0)
+    return float(((visits.first_token_s <= time_s) * (1.0 + share * (visits.output_tokens - 1))).sum())
+
+
+def add_saturation(summary: Summary, runs: Sequence[Visits], max_batch: int) -> None:
+    """Saturation rates: tokens per second, and requests as tokens over the mean output of the run's requests."""
+    tokens = [saturation_tokens_per_s(visits, max_batch) for visits in runs]
+    requests = [rate / float(visits.output_tokens.mean()) for rate, visits in zip(tokens, runs, strict=True)]
+    summary.mean_of("saturation_tokens_per_s", tokens)
+    summary.mean_of("saturation_requests_per_s", requests)
+    offered, saturated = summary.metrics.get("offered_requests_per_s"), summary.metrics["saturation_requests_per_s"]
+    if offered is not None and saturated:
+        summary.put("load", offered / saturated, _scaled(summary.intervals.get("saturation_requests_per_s"), offered))
+
+
+def _scaled(interval: Interval | None, offered: float) -> Interval | None:
+    if interval is None or interval[0] <= 0.0:
+        return None
+    return offered / interval[1], offered / interval[0]
+
+
+def add_derived(summary: Summary, static_power_w: float, values: Sequence[Mapping[str, float]]) -> None:
+    """Utilisation, power and energy from the ledgers of the runs (one mapping of rates per run)."""
+    for name in values[0] if values else ():
+        if name != "dynamic_power_w":
+            summary.mean_of(name, [value[name] for value in values])
+    if values:
+        summary.mean_of("power_w", [static_power_w + value["dynamic_power_w"] for value in values])
+    power, tokens = summary.metrics.get("power_w"), summary.metrics.get("throughput_tokens_per_s")
+    if power and tokens:
+        summary.put("energy_j_per_token", power / tokens)
+        summary.put("throughput_tokens_per_s_per_w", tokens / power)
+    ttft = summary.metrics.get("ttft_mean_s")
+    if tokens and ttft:
+        summary.put("throughput_per_ttft_tokens_per_s2", tokens / ttft)

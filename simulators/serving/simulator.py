@@ -1,0 +1,185 @@
+"""`ServingSimulator`: placed designs under a workload, at the request level on their packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hydra_dse.design.evaluator import EvaluationOptions
+from hydra_dse.design.nouns import Design
+from hydra_dse.errors import Fault, InputError, InvariantBroken
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.mapping import map_design, mapping_violations, pool_names
+from hydra_dse.model.blocks import Model
+from hydra_dse.physical import area_mm2, interposer_mm2, package_violations, static_power_w
+from hydra_dse.records.nouns import RecordSink
+from hydra_dse.results.nouns import Evaluation, Violation
+from hydra_dse.rng import derive
+from hydra_dse.workload import at_rate
+from hydra_dse.workload import requests as draw
+from hydra_dse.workload.nouns import Requests, Workload
+from simulators.package import PackageCost, PlacedHardware, ledger_of
+from simulators.package.shares import busy_shares
+from simulators.package.tally import Counts
+from simulators.serving.cost import Work
+from simulators.serving.memory import CacheShape
+from simulators.serving.metrics import (
+    Summary,
+    add_derived,
+    add_latencies,
+    add_rates,
+    add_saturation,
+    add_service_levels,
+)
+from simulators.serving.run import Outcome, run
+from simulators.serving.server import System
+
+QUEUED_PER_SLOT = 8
+"""A saturation run has at least this many requests per sequence in service, so that it has a steady part."""
+MOST_QUEUED = 20_000
+SHORT_RUN = 1000
+"""Requests per replication below which a run is called short."""
+
+
+class ServingSimulator:
+    """Evaluates placed designs by simulation of every engine iteration (see `simulators.serving`).
+
+    Records of the first replication of each design go to the sink.
+    """
+
+    def evaluate(
+        self,
+        designs: Sequence[Design],
+        workload: Workload,
+        calibration: CalibrationSet,
+        options: EvaluationOptions,
+        seed: int,
+        sink: RecordSink | None = None,
+    ) -> list[Evaluation]:
+        """Return one evaluation per design, in order.
+
+        Raises:
+            InputError: a design without placement, several models in the workload, a bad rate.
+        """
+        if options.rate_per_s is not None:
+            workload = at_rate(workload, options.rate_per_s)
+        runs = Inputs(workload, options, seed)
+        return [_evaluate(design, runs, calibration, sink) for design in designs]
+
+
+class Inputs:
+    """Requests of every replication: the same for all designs."""
+
+    def __init__(self, workload: Workload, options: EvaluationOptions, seed: int) -> None:
+        used = sorted({kind.model_index for kind in workload.classes})
+        if len(used) > 1:
+            names = ", ".join(workload.models[index].name for index in used)
+            raise InputError(Fault(f"the simulator serves one model at a time, the workload has {names}"))
+        self.workload, self.options, self.seed = workload, options, seed
+        self.model: Model = workload.models[used[0] if used else 0]
+        self.offered = [
+            draw(workload, options.requests, derive(seed, "requests", number)) for number in range(options.replications)
+        ]
+
+    def queued(self, design: Design) -> list[Requests]:
+        """Requests of the saturation runs, all there from the start."""
+        count = min(max(self.options.requests, QUEUED_PER_SLOT * design.policy.max_batch), MOST_QUEUED)
+        drawn = []
+        for number in range(self.options.replications):
+            found = draw(self.workload, count, derive(self.seed, "saturation", number))
+            drawn.append(Requests(np.zeros(len(found)), found.prompt_tokens, found.output_tokens, found.class_index))
+        return drawn
+
+
+def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink: RecordSink | None) -> Evaluation:
+    if design.placement is None:
+        raise InputError(Fault(f"design {design.name or design.identity} has no placement: place it first"))
+    violations = (*package_violations(design.package), *mapping_violations(design, inputs.model))
+    if violations:
+        return Evaluation("simulated", {}, violations=violations)
+    costs, system = build_system(design, inputs.model, calibration)
+    queued = inputs.queued(design) if inputs.options.saturate else []
+    violation = _oversize(system.cache, [*inputs.offered, *queued])
+    if violation is not None:
+        return Evaluation("simulated", {}, violations=(violation,))
+    outcomes = [
+        run(system, requests, inputs.options.warmup_share, sink if number == 0 else None)
+        for number, requests in enumerate(inputs.offered)
+    ]
+    summary = Summary()
+    add_latencies(summary, outcomes)
+    add_rates(summary, outcomes)
+    add_service_levels(summary, outcomes, inputs.workload.classes)
+    shares = [_busy_shares(costs, outcome) for outcome in outcomes if outcome.window_s > 0.0]
+    if queued:
+        # The order of the queue does not change what is sustainable, only who waits: first come, first served.
+        saturated = [run(_in_order(system), requests).visits for requests in queued]
+        add_saturation(summary, saturated, design.policy.max_batch)
+    add_derived(summary, static_power_w(design.package), shares)
+    summary.put("area_mm2", area_mm2(design.package))
+    summary.put("interposer_mm2", interposer_mm2(design.package))
+    return Evaluation("simulated", summary.metrics, summary.intervals, notes=tuple(_notes(summary, outcomes, inputs)))
+
+
+def build_system(design: Design, model: Model, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
+    """Return the iteration costs of a placed design by pool, and the system that they serve."""
+    mapped = map_design(design, model)
+    hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
+    costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+    memory, policy = mapped.memory, design.policy
+    cache = CacheShape(
+        memory.cache_bytes,
+        memory.kv_bytes_per_token,
+        memory.state_bytes_per_sequence,
+        policy.block_tokens,
+        policy.memory_watermark,
+    )
+    handoff = None
+    if mapped.handoff_bytes_per_token or mapped.handoff_bytes_per_sequence:
+        bytes_per_s = float(hardware.site_bytes_per_s.sum())
+
+        def handoff(prompt_tokens: int) -> Work:
+            moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
+            return Work(moved / bytes_per_s)
+
+    return costs, System(policy, cache, dict(costs), handoff)
+
+
+def _in_order(system: System) -> System:
+    return replace(system, policy=replace(system.policy, scheduling="fcfs"))
+
+
+def _busy_shares(costs: dict[str, PackageCost], outcome: Outcome) -> dict[str, float]:
+    ledgers = []
+    for cost, before, after in zip(costs.values(), outcome.start.counts, outcome.end.counts, strict=True):
+        if not isinstance(before, Counts) or not isinstance(after, Counts):
+            raise InvariantBroken("a package cost counts something else")
+        ledgers.append(ledger_of(cost, after.since(before)))
+    return busy_shares(ledgers, outcome.window_s)
+
+
+def _oversize(cache: CacheShape, drawn: Iterable[Requests]) -> Violation | None:
+    """The largest request, if its caches do not fit below the watermark even when it is alone."""
+    tokens = max(int((requests.prompt_tokens + requests.output_tokens).max()) for requests in drawn) - 1
+    needed = cache.bytes_of(tokens)
+    if needed <= cache.admission_bytes:
+        return None
+    levers = ("more memory stacks", "larger stacks", "KV of fewer bits", "shorter requests")
+    return Violation("a request exceeds the cache memory", needed, cache.admission_bytes, "bytes", levers)
+
+
+def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Iterable[str]:
+    """What a reader must know of these runs."""
+    options = inputs.options
+    yield f"{options.replications} replications of {options.requests} requests, seed {inputs.seed}"
+    if options.requests < SHORT_RUN or options.replications < 2:
+        yield "short run: intervals rest on few batches and replications; percentiles beyond p90 are rough"
+    load = summary.metrics.get("load")
+    if load is not None and load >= 1.0:
+        yield f"overloaded: load {load:.2f}; waiting times grow with the length of the run and are reported as measured"
+    longest = max(int((outcome.visits.prompt_tokens + outcome.visits.output_tokens).max()) for outcome in outcomes)
+    limit = inputs.model.max_position_embeddings
+    if limit is not None and longest > limit:
+        yield f"the longest request has {longest} tokens, the model is made for {limit}"
