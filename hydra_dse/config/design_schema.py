@@ -82,10 +82,14 @@ class PackageSection(Section):
 
 
 class DieGroupSection(Section):
-    """Equal dies: a library name or the path of a die's file, how many, and what they serve."""
+    """Equal dies: a library name or the path of a die's file, how many, and what they serve.
+
+    `links` gives a composed die more or fewer NoI links than its recipe has (six on a hexagonal grid).
+    """
 
     chiplet: Name
     count: Count
+    links: PositiveCount | None = None
     families: list[Literal["attention", "ssm"]] = Field(default_factory=list)
     phase: Literal["prefill", "decode", "any"] = "any"
 

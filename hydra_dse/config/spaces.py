@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hydra_dse.config.designs import mapping_faults, parsed
-from hydra_dse.config.document import Document, KeyPath
+from hydra_dse.config.document import Document, KeyPath, dotted
 from hydra_dse.config.finder import find
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.overrides import Override, apply_overrides
+from hydra_dse.config.pieces import DEFAULT_PLACEMENT
 from hydra_dse.config.points import Counts
 from hydra_dse.design.nouns import Design
 from hydra_dse.design.space import Parameter, Point, SearchSpace, Value
@@ -87,6 +88,8 @@ def resolved_space(document: Document) -> dict[str, object]:
     units = {key: part.unit for key, part in section.parameters.items() if part.unit}
     first = substituted(document, _first(section), units)
     design = validate(_design_part(first), DesignSection).model_dump(by_alias=True, mode="json", exclude_none=True)
+    if "slots" not in design["placement"]:
+        design["placement"].setdefault("algorithm", DEFAULT_PLACEMENT)
     for path, parameter in references(document):
         here: object = design
         for part in path[:-1]:
@@ -173,20 +176,30 @@ def _count_faults(document: Document, section: SpaceSection) -> Iterator[Fault]:
 def _value_faults(document: Document, section: SpaceSection, template: Template) -> list[Fault]:
     """Faults of the template with each choice of each parameter in place, the others at their first."""
     from hydra_dse.config.design_schema import DesignSection
-    from hydra_dse.config.template import substituted
+    from hydra_dse.config.template import references, substituted
 
     first = _first(section)
-    trials = [first]
+    homes = {dotted(path): name for path, name in references(document)}
+    trials = [(first, 0)]
     for name, part in section.parameters.items():
-        trials += [{**first, name: value} for value in part.values()[1:]]
+        trials += [({**first, name: value}, index) for index, value in enumerate(part.values()) if index]
     found: list[Fault] = []
-    for values in trials:
+    for values, index in trials:
         try:
             validate(_design_part(substituted(document, values, template.units)), DesignSection)
-            found += template.faults(values)
+            faults: Sequence[Fault] = template.faults(values)
         except InputError as error:
-            found += error.faults
+            faults = error.faults
+        found += [_at_choice(document, fault, homes, index) for fault in faults]
     return found
+
+
+def _at_choice(document: Document, fault: Fault, homes: Mapping[str, str], index: int) -> Fault:
+    """The fault at the choice that caused it, where its place in the template is a parameter."""
+    name = homes.get(fault.path or "")
+    if name is None or name not in document.part(("parameters",)).data:
+        return fault
+    return document.fault(("parameters", name, "choices", index), f"{fault.path}: {fault.message}")
 
 
 def _design_part(document: Document) -> Document:

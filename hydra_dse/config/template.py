@@ -23,6 +23,7 @@ from hydra_dse.design.nouns import Design, MappingChoice, Placement
 from hydra_dse.design.space import Value
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.components import (
+    Chiplet,
     DieGroup,
     LinkClass,
     MemoryGroup,
@@ -242,6 +243,11 @@ def _frame(document: Document, path: KeyPath) -> _Frame:
 def _dies(document: Document, path: KeyPath) -> _Dies:
     section = _part(document, path, schema.DieGroupSection)
     die = load_from(document, (*path, "chiplet"), load_die)
+    if section.links is not None:
+        if isinstance(die, Chiplet):
+            message = f"{die.name} has a fixed size and {die.ports} links; only composed dies take `links`"
+            raise InputError(document.fault((*path, "links"), message))
+        die = replace(die, ports=section.links)
     return _Dies(die, section.count, tuple(section.families), section.phase)
 
 

@@ -141,16 +141,17 @@ def _links(package: Package) -> Iterator[Violation]:
             float(degree),
             float(ports),
             "links",
-            ("a topology with fewer neighbours (mesh)", "a die with more links"),
+            ("a topology with fewer neighbours (mesh)", "a die with more links (`links` of its group)"),
         )
 
 
 def _missing_ports(package: Package) -> tuple[str, int, int] | None:
-    """A component with fewer ports than its slot has links, when those with the fewest take the emptiest slots."""
-    wanted = [(group.chiplet.ports, group.name, group.count) for group in package.dies]
-    wanted += [(group.stack.ports, group.name, group.count) for group in package.memories]
+    """A die with fewer links than its slot has neighbours, when those with the fewest take the emptiest slots.
+
+    Stacks may leave links of their slot unused, so they take the slots with the most neighbours.
+    """
     degrees, at = _geometry(package.topology).degrees, 0
-    for ports, name, count in sorted(wanted):
+    for ports, name, count in sorted([(group.chiplet.ports, group.name, group.count) for group in package.dies]):
         at += count
         if at <= len(degrees) and degrees[at - 1] > ports:
             return name, degrees[at - 1], ports
