@@ -22,7 +22,7 @@ from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batc
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.mixture import Mixture
-from hydra_dse.estimator.nodes import BatchNodes, nodes_of
+from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
 from hydra_dse.estimator.prompts import PromptQueue, packing_of, prompt_queue
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.profile.nouns import ServiceProfile
@@ -55,30 +55,32 @@ class Tables:
     top: FloatArray
     prefill_first: bool
 
-    def at_nodes(self, values: FloatArray) -> FloatArray:
-        """Interpolate values beside the j batches at the nodes, (n, j) → (n, k)."""
-        left, share = _locate(self.beside, self.nodes.batch)
-        low = np.take_along_axis(values, left, axis=1)
-        return np.asarray(low + share * (np.take_along_axis(values, left + 1, axis=1) - low))
-
-    def from_nodes(self, weight: FloatArray) -> FloatArray:
-        """Project weights of node 0 and the nodes, (n, k + 1), on the j batches."""
-        n, j = self.beside.shape
-        batch = np.hstack((np.zeros((n, 1)), self.nodes.batch))
-        left, share = _locate(self.beside, batch)
-        rows = np.arange(n)[:, None] * j
-        total = np.zeros((n, j))
-        for index, part in ((left, 1.0 - share), (left + 1, share)):
-            total += np.bincount((rows + index).ravel(), (weight * part).ravel(), n * j).reshape(n, j)
-        return total
+    def beside_of(self, batch: FloatArray) -> Between:
+        """Where batches of shape (n, m) lie among the j batches."""
+        left = (batch[:, :, None] >= self.beside[:, None, 1:-1]).sum(axis=2)
+        low, high = gather(self.beside, left), gather(self.beside, left + 1)
+        return Between(left, np.clip((batch - low) / np.maximum(high - low, 1e-12), 0.0, 1.0))
 
 
-def _locate(grid: FloatArray, batch: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
-    """Left grid point and weight of the right one for each batch."""
-    left = (batch[:, :, None] >= grid[:, None, 1:-1]).sum(axis=2)
-    low = np.take_along_axis(grid, left, axis=1)
-    high = np.take_along_axis(grid, left + 1, axis=1)
-    return left, np.clip((batch - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+@dataclass(frozen=True)
+class Between:
+    """Positions on a grid: left point and weight of the right one, shape (n, m)."""
+
+    left: NDArray[np.int64]
+    share: FloatArray
+
+    def of(self, values: FloatArray) -> FloatArray:
+        """Interpolate grid values, (n, j) → (n, m)."""
+        low = gather(values, self.left)
+        return np.asarray(low + self.share * (gather(values, self.left + 1) - low))
+
+    def project(self, weight: FloatArray, points: int) -> FloatArray:
+        """Give the weights of the positions to the grid points, (n, m) → (n, points)."""
+        n = len(weight)
+        rows = np.arange(n)[:, None] * points
+        left = np.bincount((rows + self.left).ravel(), (weight * (1.0 - self.share)).ravel(), n * points)
+        right = np.bincount((rows + self.left + 1).ravel(), (weight * self.share).ravel(), n * points)
+        return np.asarray((left + right).reshape(n, points))
 
 
 def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
@@ -107,8 +109,60 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
 
 
 @dataclass(frozen=True)
+class Impact:
+    """What prompts do to `batch` decoders, everything that does not depend on the rate, each of shape (n, m).
+
+    Attributes:
+        step_s: decode-only iteration.
+        light, heavy: mean delay of decoders by a prompt alone in its iterations, and by one in full iterations;
+            light_square, heavy_square: second moments.
+        saved: delay saved where two prompts share an iteration.
+        full_s: a full iteration; token_s: of it, per prompt token.
+        room: prompts of a full iteration; alone_s: a prompt alone.
+    """
+
+    step_s: FloatArray
+    light: FloatArray
+    heavy: FloatArray
+    light_square: FloatArray
+    heavy_square: FloatArray
+    saved: FloatArray
+    full_s: FloatArray
+    token_s: FloatArray
+    room: FloatArray
+    alone_s: FloatArray
+
+
+def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impact:
+    """Interpolate the tables at batches of shape (n, m)."""
+    weight, times = lengths.prompt_bins.weight, tables.prompts
+    # Chunked: the decode iteration that would have run anyway is no delay.
+    hidden = np.zeros_like(tables.beside) if tables.prefill_first else _step_beside(tables)
+    light = np.maximum(times.alone_s - times.iterations * hidden[:, :, None], 0.0)
+    token = (times.full_s - hidden) / times.budget
+    at = tables.beside_of(batch).of
+    return Impact(
+        step_s=tables.nodes.at(tables.step_s, np.maximum(batch, 1.0)),
+        light=at(light @ weight),
+        heavy=at(token) * lengths.prompt,
+        light_square=at(light**2 @ weight),
+        heavy_square=at(token) ** 2 * lengths.prompt2,
+        saved=at(np.maximum(times.shared_s - hidden, 0.0)),
+        full_s=at(times.full_s),
+        token_s=at(times.token_s),
+        room=np.maximum(at(times.budget) / lengths.prompt, 1.0),
+        alone_s=at(times.alone_s @ weight),
+    )
+
+
+def _step_beside(tables: Tables) -> FloatArray:
+    """Decode-only iteration at the j batches; 0 for the empty one."""
+    return tables.nodes.at(tables.step_s, np.maximum(tables.beside, 1.0)) * (tables.beside > 0)
+
+
+@dataclass(frozen=True)
 class Delays:
-    """What prompts do to decoders at each node, shape (n, k).
+    """What prompts at some rate do to decoders, shape (n, m).
 
     Attributes:
         each_s: mean delay per prompt; square: its second moment.
@@ -122,46 +176,31 @@ class Delays:
     full_share: FloatArray
 
 
-def delays(tables: Tables, rate: FloatArray, per_gap: FloatArray | None, lengths: LengthMoments) -> Delays:
-    """Solve `τ(b)` at prompt rates of shape (n, k).
+def delays(
+    impact: Impact, rate: FloatArray, lengths: LengthMoments, stalls: bool, per_gap: FloatArray | None = None
+) -> Delays:
+    """Solve `τ(b)` at prompt rates.
 
     Args:
-        tables: of the designs.
-        rate: prompts per second.
+        impact: of prompts on decoders.
+        rate: prompts per second, shape (n, m).
+        lengths: of the requests.
+        stalls: decoders stand while prompts run, so that nothing bounds τ.
         per_gap: prompts that come between two decode iterations, where they come as slots fall free (saturation);
             None = as they arrive.
-        lengths: of the requests.
     """
-    weight, sizes = lengths.prompt_bins.weight, lengths.prompt_bins.size
-    times = tables.prompts
-    hidden = 0.0 if tables.prefill_first else 1.0
-    beside_step = _at_beside(tables)[:, :, None] * hidden
-    light = np.maximum(times.alone_s - times.iterations * beside_step, 0.0)
-    token = (times.full_s - beside_step[:, :, 0]) / times.budget
-    at = tables.at_nodes
-    light_mean, light_square = at(light @ weight), at(light**2 @ weight)
-    heavy_mean = at(token * lengths.prompt)
-    heavy_square = at(token**2) * (sizes**2 @ weight)
-    saved = at(np.maximum(times.shared_s - beside_step[:, :, 0], 0.0))
-    full_s, alone = at(times.full_s), at(times.alone_s @ weight)
-    cap = np.full_like(full_s, np.inf) if tables.prefill_first else full_s
-    room = np.maximum(at(times.budget) / lengths.prompt, 1.0)
-    step = tables.step_s
-    for _ in range(4):
-        gap = rate * np.minimum(np.maximum(step, alone), full_s) if per_gap is None else per_gap
-        packing = packing_of(gap, room)
-        full = np.clip(rate * full_s / at(times.budget) * lengths.prompt, 0.0, 1.0)
-        light_now = np.maximum(light_mean - saved * (1.0 - 1.0 / packing), np.minimum(light_mean, heavy_mean))
-        each = (1.0 - full) * light_now + full * heavy_mean
-        free = 1.0 - rate * each
-        step = np.minimum(tables.step_s / np.maximum(free, 1e-6), np.maximum(cap, tables.step_s))
-    square = (1.0 - full) * light_square + full * heavy_square
+    full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0)
+    least = np.minimum(impact.light, impact.heavy)
+    bound = np.inf if stalls else np.maximum(impact.full_s, impact.step_s)
+    step = impact.step_s
+    for _ in range(3 if per_gap is None else 1):
+        arriving = rate * np.minimum(np.maximum(step, impact.alone_s), impact.full_s) if per_gap is None else per_gap
+        packing = packing_of(arriving, impact.room)
+        light = np.maximum(impact.light - impact.saved * (1.0 - 1.0 / packing), least)
+        each = (1.0 - full) * light + full * impact.heavy
+        step = np.minimum(impact.step_s / np.maximum(1.0 - rate * each, 1e-6), bound)
+    square = (1.0 - full) * impact.light_square + full * impact.heavy_square
     return Delays(each, square, step, full)
-
-
-def _at_beside(tables: Tables) -> FloatArray:
-    """Decode-only iteration at the j batches (of one sequence for the empty one)."""
-    return tables.nodes.at(tables.step_s, np.maximum(tables.beside, 1.0)) * (tables.beside > 0)
 
 
 def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
@@ -169,31 +208,22 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
 
     Slots of prompts in progress do not decode: `b = B·E[d]τ/(E[d]τ + S)`, S the iterations a prompt takes.
     """
-    prompt_s = 1.0 / (lengths.prompt * tables.prompts.token_s)
     if lengths.decoding_share <= 0.0:
-        return np.asarray(prompt_s[:, 0])
+        return np.asarray(1.0 / (lengths.prompt * tables.prompts.token_s[:, 0]))
     decode = lengths.decoding_share * lengths.decode
-    at = tables.nodes.at
     batch = tables.top
     for _ in range(4):
-        d = at(tables.step_s, batch[:, None])[:, 0]
-        rate = batch / (decode * d)
-        for _ in range(12):
-            per_gap = np.broadcast_to((batch / decode)[:, None], tables.nodes.batch.shape)
-            found = delays(tables, np.broadcast_to(rate[:, None], per_gap.shape), per_gap, lengths)
-            each = at(found.each_s, batch[:, None])[:, 0]
-            rate = np.sqrt(rate / (decode * d / batch + each))
+        impact = impact_of(tables, batch[:, None], lengths)
+        alone = batch / (decode * impact.step_s[:, 0])
+        rate = alone
+        for _ in range(6):
+            found = delays(impact, rate[:, None], lengths, tables.prefill_first, (batch / decode)[:, None])
+            # A geometric step towards 1/X = E[d]·d(b)/b + e(X).
+            rate = np.sqrt(rate / (1.0 / alone + found.each_s[:, 0]))
         step = batch / (decode * rate)
-        own = _slot_s(tables, step, batch, lengths)
-        slots = tables.limit * decode * step / (decode * step + own)
+        slots = tables.limit * decode * step / (decode * step + np.maximum(impact.alone_s[:, 0], step))
         batch = np.maximum(np.minimum(slots, tables.top), 1e-3)
     return np.asarray(rate)
-
-
-def _slot_s(tables: Tables, step: FloatArray, batch: FloatArray, lengths: LengthMoments) -> FloatArray:
-    """Time a prompt holds a slot before it decodes: its iterations, one of them shared with others."""
-    alone = tables.at_nodes(tables.prompts.alone_s @ lengths.prompt_bins.weight)
-    return np.asarray(np.maximum(tables.nodes.at(alone, np.maximum(batch, 1.0)[:, None])[:, 0], step))
 
 
 @dataclass(frozen=True)
@@ -203,21 +233,22 @@ class Colocated:
     profile: ServiceProfile
     lengths: LengthMoments
     tables: Tables
+    impact: Impact
     saturation_per_s: FloatArray
 
     @classmethod
     def of(cls, profile: ServiceProfile, lengths: LengthMoments) -> Colocated:
         """Evaluate the profile."""
         tables = tables_of(profile, lengths)
-        return cls(profile, lengths, tables, saturation_of(tables, lengths))
+        impact = impact_of(tables, tables.nodes.batch, lengths)
+        return cls(profile, lengths, tables, impact, saturation_of(tables, lengths))
 
     def at(self, rate: FloatArray, arrival_scv: float, percentiles: bool) -> Solution:
         """Solve at arrival rates of shape (n,)."""
         tables, lengths = self.tables, self.lengths
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        found = delays(tables, np.broadcast_to(served[:, None], tables.step_s.shape), None, lengths)
-        own = tables.at_nodes(tables.prompts.alone_s @ lengths.prompt_bins.weight)
-        residence = lengths.decoding_share * lengths.decode * found.step_s + own
+        found = delays(self.impact, served[:, None], lengths, tables.prefill_first)
+        residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
         state = self._chain(served, residence, found, arrival_scv)
         queue = self._queue(served, residence, arrival_scv)
         entry = self._entry(served, state, queue, found)
@@ -231,6 +262,12 @@ class Colocated:
         scale = np.maximum(top / self.saturation_per_s, 1.0)
         burst = self._burstiness(arrival_scv)
         return limited_sharing(served, self.tables.nodes, residence, limit, burst, load=served / top * scale)
+
+    def _beside(self, weight: FloatArray) -> FloatArray:
+        """Weights of node 0 and the nodes, (n, k + 1), on the j batches beside which prompts are timed."""
+        tables = self.tables
+        batch = np.hstack((np.zeros((len(weight), 1)), tables.nodes.batch))
+        return tables.beside_of(batch).project(weight, tables.beside.shape[1])
 
     def _burstiness(self, arrival_scv: float) -> Burstiness:
         lengths, memory = self.lengths, self.tables.memory.binds(self.profile.max_batch)
@@ -250,8 +287,8 @@ class Colocated:
 
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:
         tables = self.tables
-        beside = tables.from_nodes(state.at_nodes)
-        residual = _at_beside(tables) / 2.0
+        beside = self._beside(state.at_nodes)
+        residual = _step_beside(tables) / 2.0
         none = np.zeros_like(served)
         wait = (queue.mean_wait_s + (1.0 - queue.waits) * residual) * beside
         return latencies.Entry(
@@ -289,13 +326,13 @@ class Colocated:
         tables, times, lengths = self.tables, self.tables.prompts, self.lengths
         n = len(served)
         weight = lengths.prompt_bins.weight
-        stalled = _at_beside(tables)[:, :, None] if tables.prefill_first else 0.0
-        middle = tables.from_nodes(np.hstack((np.zeros((n, 1)), share)))
+        stalled = _step_beside(tables)[:, :, None] if tables.prefill_first else 0.0
+        middle = self._beside(np.hstack((np.zeros((n, 1)), share)))
         single = np.minimum(served[:, None] * (1.0 - found.full_share) * found.step_s, 1.0)
-        packed = served[:, None] * lengths.prompt * found.step_s / tables.at_nodes(times.budget)
+        packed = served[:, None] * lengths.prompt * found.step_s / (self.impact.full_s / self.impact.token_s)
         packed = np.minimum(packed * found.full_share, 1.0 - single)
         with_one = (middle[:, :, None] * weight) * (share * single).sum(axis=1)[:, None, None]
-        full_s = tables.at_nodes(times.full_s) + (tables.step_s if tables.prefill_first else 0.0)
+        full_s = self.impact.full_s + (tables.step_s if tables.prefill_first else 0.0)
         return Mixture(
             np.hstack((tables.step_s, (times.last_s + stalled).reshape(n, -1), full_s)),
             np.hstack((share * (1.0 - single - packed), with_one.reshape(n, -1), share * packed)),
@@ -305,7 +342,7 @@ class Colocated:
         self, served: FloatArray, state: PoolState, queue: PromptQueue, timings: latencies.Timings
     ) -> Solution:
         tables, lengths = self.tables, self.lengths
-        beside = tables.from_nodes(state.at_nodes)
+        beside = self._beside(state.at_nodes)
         own = (tables.prompts.alone_s @ lengths.prompt_bins.weight * beside).sum(axis=1)
         mates = (queue.waits * queue.mates_s * beside).sum(axis=1)
         prompts = served * (own + mates)
@@ -328,7 +365,7 @@ class Colocated:
     def _work(self, served: FloatArray, state: PoolState, queue: PromptQueue) -> tuple[Work, ...]:
         """Iterations per second.  Decoders ride in chunked prompt iterations: their bytes are counted there."""
         tables, lengths = self.tables, self.lengths
-        beside = tables.from_nodes(state.at_nodes)
+        beside = self._beside(state.at_nodes)
         full = (queue.full_share * beside).sum(axis=1)
         budget = (tables.prompts.budget * beside).sum(axis=1)
         riding = np.zeros_like(served) if tables.prefill_first else (tables.beside * beside).sum(axis=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
 from hydra_dse.estimator.chain import PoolState
+from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.prompts import WAIT_WEIGHTS
@@ -25,8 +26,8 @@ EXPONENTIAL_POINTS = 1.0 + np.diff(_XLOGX) / EXPONENTIAL_WEIGHTS
 TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
 _CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
 TTFT_WEIGHTS = np.diff(_CUTS)
-JITTER_EDGES = np.array([0.0, 0.3, 0.6, 0.85, 0.97, 1.0])
-JITTER_MIDDLES = (JITTER_EDGES[1:] + JITTER_EDGES[:-1]) / 2.0
+JITTER_EDGES = (0.0, 0.4, 0.8, 0.96, 1.0)
+JITTER_WEIGHTS = np.diff(JITTER_EDGES)
 RESIDUALS = np.array([1.0, 3.0, 5.0]) / 6.0
 
 
@@ -195,15 +196,17 @@ def _tpot(
     """
     bins = lengths.decode_bins
     n = len(step)
+    pairs, (node_s, node_extra) = _paired(share, stream.step_s, stream.extra_s)
     x = bins.size / lengths.decode
     shrink = np.sqrt(2.0 * (x - 1.0 + np.exp(-x)) / x**2)
-    steady = step[:, None, None] + (stream.step_s - step[:, None])[:, :, None] * shrink
+    steady = step[:, None, None] + (node_s - step[:, None])[:, :, None] * shrink
     steady = steady + stream.moved_s[:, None, None] / bins.size
     extra = (share * stream.extra_s).sum(axis=1)[:, None]
-    jitter, jitter_weight = _jitter(extra, stream.extra_square[:, None] * step[:, None] / bins.size)
-    spread = stream.extra_s[:, :, None] / np.maximum(extra, 1e-300)[:, :, None]
+    variance = stream.extra_square[:, None] * step[:, None] / bins.size
+    jitter = gamma_slices(extra + np.zeros_like(variance), extra**2 / np.maximum(variance, 1e-300), JITTER_EDGES)
+    spread = node_extra[:, :, None] / np.maximum(extra, 1e-300)[:, :, None]
     free = steady[..., None] + spread[..., None] * (jitter - extra[..., None])[:, None]
-    free_weight = (share * wait_weights[:, :1])[:, :, None, None] * bins.weight[:, None] * jitter_weight
+    free_weight = (pairs * wait_weights[:, :1])[:, :, None, None] * bins.weight[:, None] * JITTER_WEIGHTS
     held = stream.step_s[:, -1:, None] + waits[:, 1:, None] / bins.size
     held_weight = wait_weights[:, 1:, None] * bins.weight
     return Mixture(
@@ -212,13 +215,12 @@ def _tpot(
     )
 
 
-def _jitter(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Points of a gamma variable, shape (n, bins, slices), with its mean kept; and their weights."""
-    weight = np.diff(JITTER_EDGES)
-    shape = np.clip(mean**2 / np.maximum(variance, 1e-300), 0.05, 1e4)
-    points = gammaincinv(shape[..., None], JITTER_MIDDLES) / shape[..., None]
-    points = points / np.maximum(points @ weight, 1e-12)[..., None]
-    return points * mean[..., None], weight
+def _paired(share: FloatArray, *values: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    """Join neighbouring nodes two by two: half the points, the same means."""
+    both = share[:, ::2] + share[:, 1::2]
+    safe = np.where(both > 0, both, 1.0)
+    joined = [(share[:, ::2] * v[:, ::2] + share[:, 1::2] * v[:, 1::2]) / safe for v in values]
+    return both, [np.where(both > 0, v, plain[:, ::2]) for v, plain in zip(joined, values, strict=True)]
 
 
 def _tbt(
@@ -238,8 +240,17 @@ def _e2e(
     n = len(step)
     start = ttft.quantiles(TTFT_SHARES)
     bins = lengths.decode_bins
-    decode = (step[:, None, None] * bins.size + waits[:, :, None]).reshape(n, -1)
-    weight = (wait_weights[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
+    few, few_weight = _few(waits, wait_weights)
+    decode = (step[:, None, None] * bins.size + few[:, :, None]).reshape(n, -1)
+    weight = (few_weight[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
     decode = np.hstack((decode, np.zeros((n, 1))))
     weight = np.hstack((weight, np.full((n, 1), 1.0 - lengths.decoding_share)))
     return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight)
+
+
+def _few(waits: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """No wait, and short, long and extreme ones in three groups of slices."""
+    cuts = [0, 1, 4, 6, waits.shape[1]]
+    mass = np.stack([weights[:, a:b].sum(axis=1) for a, b in pairwise(cuts)], axis=1)
+    total = np.stack([(weights * waits)[:, a:b].sum(axis=1) for a, b in pairwise(cuts)], axis=1)
+    return np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), waits[:, :1]), mass

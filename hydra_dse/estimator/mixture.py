@@ -7,6 +7,7 @@ its points, so that an atom is returned as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ class Mixture:
 
     def quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
-        cumulative, mean = self._cells()
+        cumulative, mean = self._cells
         n = len(mean)
         rows = np.arange(n)
         found = np.empty((n, len(shares)))
@@ -48,6 +49,7 @@ class Mixture:
         """Weighted mean, shape (n,)."""
         return np.asarray((self.weight * self.value).sum(axis=1) / np.maximum(self.weight.sum(axis=1), 1e-300))
 
+    @cached_property
     def _cells(self) -> tuple[FloatArray, FloatArray]:
         """Cumulative weight at the middle of each cell, and mean value of each cell (empty ones filled)."""
         n = len(self.value)

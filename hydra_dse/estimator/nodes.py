@@ -17,6 +17,12 @@ COUNT = 16
 HEAD = 4
 
 
+def gather(values: FloatArray, index: NDArray[np.int64]) -> FloatArray:
+    """`values[row, index[row, column]]`, shape of `index`: `np.take_along_axis` without its overhead."""
+    flat = index + (np.arange(len(values)) * values.shape[1])[:, None]
+    return np.asarray(np.ascontiguousarray(values).ravel().take(flat))
+
+
 @dataclass(frozen=True)
 class BatchNodes:
     """Batch sizes of each design, shape (n, k), ascending; a short grid repeats its last entry."""
@@ -40,8 +46,7 @@ class BatchNodes:
         curved = HEAD - 1.0 + np.log(np.maximum(levels, HEAD) / HEAD) / growth
         position = np.where((top <= self.count) | (levels <= HEAD), plain, curved)
         left = np.clip(np.floor(position + 1e-9), 0, self.count - 2).astype(np.int64)
-        low = np.take_along_axis(self.batch, left, axis=1)
-        high = np.take_along_axis(self.batch, left + 1, axis=1)
+        low, high = gather(self.batch, left), gather(self.batch, left + 1)
         width = high - low
         share = np.where(width > 0, (levels - low) / np.where(width > 0, width, 1.0), 0.0)
         return left, np.clip(share, 0.0, 1.0)
@@ -49,8 +54,8 @@ class BatchNodes:
     def at(self, values: FloatArray, levels: FloatArray) -> FloatArray:
         """Interpolate node values, shape (n, k), at levels, shape (n, m)."""
         left, share = self._locate(levels)
-        low = np.take_along_axis(values, left, axis=1)
-        high = np.take_along_axis(values, left + 1, axis=1)
+        low = gather(values, left)
+        high = gather(values, left + 1)
         return np.asarray(low + share * (high - low))
 
     def project(self, probability: FloatArray, beyond: FloatArray, limit: FloatArray) -> FloatArray:

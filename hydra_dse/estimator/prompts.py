@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
+from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
 
 FloatArray = NDArray[np.float64]
 
-WAIT_EDGES = np.array([0.0, 0.15, 0.35, 0.55, 0.75, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0])
-WAIT_MIDDLES = (WAIT_EDGES[1:] + WAIT_EDGES[:-1]) / 2.0
+WAIT_EDGES = (0.0, 0.15, 0.35, 0.55, 0.75, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0)
 WAIT_WEIGHTS = np.diff(WAIT_EDGES)
 
 
@@ -70,9 +69,8 @@ class PromptQueue:
         return np.asarray(self.waits * (self.wait_s + self.mates_s))
 
     def wait_points(self) -> FloatArray:
-        """Conditional wait at the middles of `WAIT_EDGES`, shape (n, j, slices)."""
-        shape = self.wait_shape[..., None]
-        return np.asarray(gammaincinv(shape, WAIT_MIDDLES) * (self.wait_s / self.wait_shape)[..., None])
+        """Mean wait of those that wait in the slices of `WAIT_EDGES`, shape (n, j, slices)."""
+        return gamma_slices(self.wait_s, self.wait_shape, WAIT_EDGES)
 
 
 def packing_of(arrivals: FloatArray, most: FloatArray) -> FloatArray:
