@@ -155,11 +155,14 @@ def mixture(
     )
 
 
-def sparse_layers(fields: Fields, layers: int, dense: FeedForward, sparse: FeedForward) -> list[FeedForward]:
+def sparse_layers(fields: Fields, sparse: FeedForward) -> list[FeedForward]:
     """Feed-forward part of each layer by `mlp_only_layers` and `decoder_sparse_step` (Qwen MoE families)."""
+    layers = layer_count(fields)
     only_dense = fields.sizes("mlp_only_layers") or ()
     step = fields.size("decoder_sparse_step", default=1, high=MAX_LAYERS)
-    return [dense if index in only_dense or (index + 1) % step else sparse for index in range(layers)]
+    dense_here = [index in only_dense or (index + 1) % step != 0 for index in range(layers)]
+    dense: FeedForward = mlp(fields) if any(dense_here) else sparse
+    return [dense if is_dense else sparse for is_dense in dense_here]
 
 
 def mamba1(fields: Fields, *, norms: bool, inner: int | None = None, heads: int = 1) -> Mamba1:

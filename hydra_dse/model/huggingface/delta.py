@@ -13,13 +13,9 @@ KINDS = ("linear_attention", "full_attention")
 
 def read_qwen3_next(fields: Fields) -> Model:
     """Qwen3-Next: three gated DeltaNet layers to one of gated attention, mixtures with a gated shared expert."""
-    layers = common.layer_count(fields)
-    if not fields.size("num_experts", default=0, low=0):
-        return _qwen_model(fields, [common.mlp(fields)] * layers)
-    sparse = _qwen_mixture(fields)
-    some_dense = bool(fields.sizes("mlp_only_layers")) or fields.size("decoder_sparse_step", default=1) > 1
-    dense: FeedForward = common.mlp(fields) if some_dense else sparse
-    return _qwen_model(fields, common.sparse_layers(fields, layers, dense, sparse))
+    if fields.size("num_experts", default=0, low=0):
+        return _qwen_model(fields, common.sparse_layers(fields, _qwen_mixture(fields)))
+    return _qwen_model(fields, [common.mlp(fields)] * common.layer_count(fields))
 
 
 def read_qwen3_5(fields: Fields) -> Model:

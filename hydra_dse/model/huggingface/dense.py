@@ -16,7 +16,7 @@ def windows(fields: Fields, layers: int) -> list[int | None]:
     """Window of each layer of Qwen2 and Qwen3: layers from `max_window_layers` on slide, if sliding is on."""
     if not fields.flag("use_sliding_window", default=False):
         return [None] * layers
-    window = fields.size("sliding_window")
+    window = fields.optional_size("sliding_window")
     kinds = fields.words("layer_types")
     if kinds is not None:
         return [window if kind == "sliding_attention" else None for kind in kinds]

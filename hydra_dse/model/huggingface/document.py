@@ -119,9 +119,9 @@ def _read_text(path: Path) -> str:
         raise InputError(Fault("not a UTF-8 text file", file=str(path))) from None
     except FileNotFoundError:
         raise InputError(Fault("no such file", file=str(path))) from None
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(Fault(f"cannot be read: {error}", file=str(path))) from None
 
 

@@ -126,11 +126,6 @@ class Fields:
         """Return whatever is under a key."""
         return self._find((name,))[1]
 
-    def divides(self, divisor: int, number: int, message: str, name: str) -> None:
-        """Fault the key unless `divisor` divides `number`."""
-        if number % divisor:
-            self.fail(message, name)
-
     def missing(self, *names: str) -> NoReturn:
         """Raise the fault of a key that is not there."""
         spelt = " or ".join(repr(name) for name in names)

@@ -29,6 +29,9 @@ def read_hymba(fields: Fields) -> Model:
     window; learned tokens are prepended to every prompt (arXiv 2411.13676).
     """
     layers = common.layer_count(fields)
+    for place, letter in enumerate(fields.words("layer_type") or ()):
+        if letter != "h":
+            fields.fail(f"unknown letter {letter!r}; accepted: 'h' (attention and Mamba)", "layer_type", place)
     borrowed = _borrowed(fields, layers)
     everywhere = fields.sizes("global_attn_idx")
     window = fields.optional_size("sliding_window", "attn_window_size")

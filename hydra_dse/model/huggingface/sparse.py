@@ -19,11 +19,9 @@ def read_mixtral(fields: Fields) -> Model:
 
 def read_qwen3_moe(fields: Fields) -> Model:
     """Qwen3-MoE: Qwen3 attention; mixtures but for the layers named dense."""
-    layers = common.layer_count(fields)
-    window = fields.size("sliding_window") if fields.flag("use_sliding_window", default=False) else None
+    window = fields.optional_size("sliding_window") if fields.flag("use_sliding_window", default=False) else None
     mixer = common.attention(fields, qk_norm=True, window=window)
-    sparse = common.mixture(fields, "moe_intermediate_size")
-    parts = common.sparse_layers(fields, layers, common.mlp(fields), sparse)
+    parts = common.sparse_layers(fields, common.mixture(fields, "moe_intermediate_size"))
     return common.assemble(fields, [transformer_block(mixer, part) for part in parts])
 
 
