@@ -112,6 +112,11 @@ def test_the_scan_of_a_gpu_stays_at_the_three_to_four_percent_that_were_measured
     assert 0.03 <= load_calibration().of("gpu").compute[OperatorClass.SSM_SCAN] <= 0.04
 
 
+def test_the_scan_of_a_vector_die_is_ordinary_element_wise_work() -> None:
+    compute = load_calibration().of("vector").compute
+    assert compute[OperatorClass.SSM_SCAN] == compute[OperatorClass.NORM]
+
+
 def test_a_misspelt_die_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match=r"no chiplet called 'h1000'.*did you mean 'h100'"):
         load_chiplet("h1000")
