@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from hydra_dse.config.finder import path_below
 from hydra_dse.config.library import library
 from hydra_dse.config.loader import Document, validate
-from hydra_dse.errors import Fault, InputError, did_you_mean
+from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Chiplet
 from hydra_dse.hardware.composition import Components, Core, DieRecipe
 
@@ -18,13 +19,18 @@ if TYPE_CHECKING:
     from hydra_dse.config.hardware_schema import ComponentsSection, ComposedDieSection, FixedDieSection
 
 Die = DieRecipe | Chiplet
+DIE_KINDS = ("fixed", "composed")
 
 
 def die_of(document: Document, name: str) -> Die:
     """Return the die that a document describes."""
     from hydra_dse.config.hardware_schema import ComposedDieSection, FixedDieSection
 
-    if document.data.get("kind", "fixed") == "composed":
+    kind = document.data.get("kind", "fixed")
+    if kind not in DIE_KINDS:
+        message = f"{kind!r} is not accepted; expected {one_of(DIE_KINDS)}{did_you_mean(str(kind), DIE_KINDS)}"
+        raise InputError(document.fault(("kind",), message))
+    if kind == "composed":
         return _recipe_of(document, validate(document, ComposedDieSection), name)
     return _fixed_of(document, validate(document, FixedDieSection), name)
 
@@ -154,20 +160,23 @@ def read_latency_table(path: Path) -> tuple[tuple[float, float], ...]:
     """
     faults: list[Fault] = []
     pairs: list[tuple[float, float]] = []
-    with path.open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream)
-        if not {"rows", "share"} <= set(reader.fieldnames or ()):
-            raise InputError(Fault(f"needs the columns rows and share, has {reader.fieldnames}", str(path), 1))
-        for row in reader:
-            try:
-                rows, share = float(row["rows"]), float(row["share"])
-            except (TypeError, ValueError):
-                faults.append(Fault(f"rows and share must be numbers, got {row}", str(path), reader.line_num))
-                continue
-            if not (rows > (pairs[-1][0] if pairs else 0.0) and 0 < share <= 1):
-                message = f"rows must ascend from above 0 and share lie in 0..1, got {rows}, {share}"
-                faults.append(Fault(message, str(path), reader.line_num))
-            pairs.append((rows, share))
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Fault(f"cannot be read as UTF-8 text: {error}", str(path))) from None
+    reader = csv.DictReader(lines)
+    if not {"rows", "share"} <= set(reader.fieldnames or ()):
+        raise InputError(Fault(f"needs the columns rows and share, has {reader.fieldnames}", str(path), 1))
+    for row in reader:
+        try:
+            rows, share = float(row["rows"]), float(row["share"])
+        except (TypeError, ValueError):
+            faults.append(Fault(f"rows and share must be numbers, got {row}", str(path), reader.line_num))
+            continue
+        if not ((pairs[-1][0] if pairs else 0.0) < rows < math.inf and 0 < share <= 1):
+            message = f"rows must ascend from above 0 and share lie in 0..1, got {rows}, {share}"
+            faults.append(Fault(message, str(path), reader.line_num))
+        pairs.append((rows, share))
     if not pairs and not faults:
         faults.append(Fault("holds no rows", str(path)))
     if faults:

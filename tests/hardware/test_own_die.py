@@ -81,6 +81,7 @@ def test_a_die_of_ones_own_may_be_composed_from_the_components_of_the_library(tm
     [
         ("area: 100 mm2", "area: -100 mm2", "die.yaml:4:7: area: '-100 mm2' is negative"),
         ("peak: 200 TFLOP/s", "peak: 200", "die.yaml:5:7: peak: 200 has no unit"),
+        ("name: my-die", "kind: compsed", "die.yaml:1:7: kind: 'compsed' is not accepted"),
         ("style: mac-array", "style: systolc", "die.yaml:2:8: style: 'systolc' is not accepted"),
         ("format: bf16", "formt: bf16", "die.yaml:6:1: formt: unknown key 'formt' (did you mean 'format'?)"),
         ("links: 4", "links: 0", "die.yaml:11:8: links: must be at least 1, got 0"),
@@ -107,7 +108,14 @@ def test_all_faults_of_a_die_file_are_reported_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "line"),
-    [("rows,share\n1,0.5\n1,0.6\n", 3), ("rows,share\n1,2\n", 2), ("rows,share\nx,1\n", 2), ("a,b\n", 1)],
+    [
+        ("rows,share\n1,0.5\n1,0.6\n", 3),
+        ("rows,share\n1,2\n", 2),
+        ("rows,share\nx,1\n", 2),
+        ("a,b\n", 1),
+        ("rows,share\n1,nan\n", 2),
+        ("rows,share\ninf,0.5\n", 2),
+    ],
 )
 def test_a_fault_of_a_latency_table_names_file_and_line(tmp_path: Path, rows: str, line: int) -> None:
     (tmp_path / "rates.csv").write_text(rows)
