@@ -6,9 +6,10 @@ lets it be, and what it then leaves elsewhere goes to the other:
 
     x = min(1, min_r max(1/2, 1 - y·b_r) / a_r),    y = min(1, min_r max(1/2, 1 - x·a_r) / b_r).
 
-Both right sides fall in their argument, so alternating them from `y = 1` climbs to the fixed point in `x`.  It lies
-on a half, on a one, or where two lines `x·a_r + y·b_r = 1` cross: each round therefore jumps to the crossing of the
-lines that bind at present.
+For two jobs this point maximises `x·y` within `x·a_r + y·b_r ≤ 1`, `x, y ≤ 1`: along the border, A's part `x·a_r` of
+the binding resource grows with `x`, and `x·y` peaks where it passes 1/2 (the tangent point of a line, or a corner
+between a line that B dominates and one that A dominates).  So two lines suffice, found by adding the most overdrawn
+resource at the present point until none is (Kelley's cutting planes; four rounds for a hundred resources).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
+Line = tuple[FloatArray, FloatArray]
 
-_ROUNDS = 4
+_ROUNDS = 20
+_OVERDRAWN = 1.0 + 1e-12
 
 
 def pair_speeds(usage_a: ArrayLike, usage_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the speeds in (0, 1] of two jobs while both run: the max-min point of the module's equations.
+    """Return the speeds in [1/2, 1] of two jobs while both run: the max-min point of the module's equations.
 
     Args:
         usage_a: shape (..., resources), busy share of each resource when job A runs alone, in [0, 1].
@@ -32,34 +35,39 @@ def pair_speeds(usage_a: ArrayLike, usage_b: ArrayLike) -> tuple[FloatArray, Flo
         Speeds of shape (...).
     """
     a, b = np.broadcast_arrays(np.asarray(usage_a, dtype=np.float64), np.asarray(usage_b, dtype=np.float64))
+    zero, one = np.zeros(a.shape[:-1]), np.ones(a.shape[:-1])
     if not a.shape[-1]:
-        return np.ones(a.shape[:-1]), np.ones(a.shape[:-1])
-    y = np.ones(a.shape[:-1])
+        return one, one.copy()
+    lines_a, lines_b = (one, zero), (zero, one)  # at first the bounds x ≤ 1 and y ≤ 1
+    x, y = one, one
     for _ in range(_ROUNDS):
-        x, at_a = _best(a, b, y)
-        y, at_b = _best(b, a, x)
-        y = _crossing(a, b, at_a, at_b, x, y)
-    x, _ = _best(a, b, y)
-    y, _ = _best(b, a, x)
+        drawn = x[..., None] * a + y[..., None] * b
+        at = drawn.argmax(axis=-1)[..., None]
+        worst, a_r, b_r = (np.take_along_axis(values, at, axis=-1)[..., 0] for values in (drawn, a, b))
+        overdrawn = worst > _OVERDRAWN
+        if not overdrawn.any():
+            return x, y
+        by_a = x * a_r >= y * b_r
+        lines_a = _replaced(lines_a, (a_r, b_r), overdrawn & by_a)
+        lines_b = _replaced(lines_b, (a_r, b_r), overdrawn & ~by_a)
+        x, y = _best_point(lines_a, lines_b)
+    scale = np.maximum((x[..., None] * a + y[..., None] * b).max(axis=-1), 1.0)
+    return x / scale, y / scale
+
+
+def _replaced(line: Line, other: Line, where: NDArray[np.bool_]) -> Line:
+    return np.where(where, other[0], line[0]), np.where(where, other[1], line[1])
+
+
+def _best_point(by_a: Line, by_b: Line) -> tuple[FloatArray, FloatArray]:
+    """Maximise `x·y` below a line that A dominates and one that B dominates."""
+    (a, b), (c, d) = by_a, by_b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        determinant = a * d - b * c
+        x, y = (d - b) / determinant, (a - c) / determinant
+        # The tangent point of one line, where the other allows it (0 · ∞ on a bound counts as not allowed).
+        on_a = 0.5 * c / a + 0.5 * d / b <= 1.0
+        on_b = 0.5 * a / c + 0.5 * b / d <= 1.0
+        x = np.where(on_a, 0.5 / a, np.where(on_b, 0.5 / c, x))
+        y = np.where(on_a, 0.5 / b, np.where(on_b, 0.5 / d, y))
     return x, y
-
-
-def _best(own: FloatArray, other: FloatArray, other_speed: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Speed of a job beside another, and the resource that binds it (shape (..., 1))."""
-    share = np.maximum(0.5, 1.0 - other_speed[..., None] * other)
-    # Dividing by the larger of own and share gives 1 where the share suffices, and never divides by zero.
-    speeds = share / np.maximum(own, share)
-    at = speeds.argmin(axis=-1)[..., None]
-    return np.take_along_axis(speeds, at, axis=-1)[..., 0], at
-
-
-def _crossing(
-    a: FloatArray, b: FloatArray, at_a: NDArray[np.int64], at_b: NDArray[np.int64], x: FloatArray, y: FloatArray
-) -> FloatArray:
-    """Return B's speed where the lines that bind A and B cross; `y` itself where either is not on a line."""
-    a_r, b_r = (np.take_along_axis(usage, at_a, axis=-1)[..., 0] for usage in (a, b))
-    a_q, b_q = (np.take_along_axis(usage, at_b, axis=-1)[..., 0] for usage in (a, b))
-    determinant = a_r * b_q - a_q * b_r
-    on_lines = (x < 1) & (y < 1) & (x * a_r > 0.5) & (y * b_q > 0.5) & (determinant > 1e-9)
-    crossing = (a_r - a_q) / np.where(on_lines, determinant, 1.0)
-    return np.where(on_lines, np.clip(crossing, 0.5, 1.0), y)
