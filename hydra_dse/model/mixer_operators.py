@@ -41,7 +41,7 @@ def attention_adapters(mixer: Attention, hidden: int) -> list[Operator]:
     up = projection("up", OperatorClass.ATTENTION_PROJECTION, rank, outputs)
     return [
         replace(down, gather_elements_per_token=width),
-        replace(up, gather_elements_per_token=3 * rank, parallel_units=mixer.kv_heads),
+        replace(up, gather_elements_per_token=3 * rank, parallel_units=mixer.heads),
     ]
 
 
@@ -67,10 +67,11 @@ def _attention(mixer: Attention, hidden: int) -> list[Operator]:
         reduce_elements_per_token=0 if mixer.projects_output else outputs,
         parallel_units=mixer.kv_heads,
     )
-    operators = [replace(inward, gather_elements_per_token=width, parallel_units=mixer.kv_heads), core]
+    # Projections split by query heads; the core by key-value heads, whose cache lies in one place.
+    operators = [replace(inward, gather_elements_per_token=width, parallel_units=mixer.heads), core]
     if mixer.projects_output:
         bias = mixer.bias if mixer.output_bias is None else mixer.output_bias
-        operators.append(_outward(OperatorClass.ATTENTION_PROJECTION, outputs, hidden, bias, mixer.kv_heads))
+        operators.append(_outward(OperatorClass.ATTENTION_PROJECTION, outputs, hidden, bias, mixer.heads))
     return operators
 
 

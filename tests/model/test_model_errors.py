@@ -195,6 +195,7 @@ def test_a_device_is_not_read() -> None:
             {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
             "num_experts_per_tok: 5 experts per token are more than the 4 experts",
         ),
+        ({**LLAMA, "model_type": "hymba", "layer_type": ["h", "x"]}, "layer_type.1: unknown letter 'x'"),
         ({"model_type": "qwen3_5", "text_config": 5}, "text_config: expected an object"),
         ({"model_type": "qwen3_5", "text_config": {"hidden_size": 0}}, "is missing"),
         (

@@ -277,6 +277,12 @@ def test_shared_weights_are_owned_once_and_streamed_at_every_use() -> None:
     assert {(o.count, o.weight_copies) for o in mlp} == {(2, 1)}
 
 
+def test_projections_split_by_query_heads_and_the_cache_by_key_value_heads() -> None:
+    operators = operators_of(small(Block("attention", (Attention(heads=8, kv_heads=2, head_dim=8),))))
+    units = {o.name: o.parallel_units for o in operators if o.kind.value.startswith("attention")}
+    assert units == {"attention_qkv": 8, "attention_core": 2, "attention_out": 8}
+
+
 def test_a_tied_head_owns_no_weights_but_still_works() -> None:
     head = operators_of(small(Block("none"), tied=True))[-1]
     assert head.kind is OperatorClass.LM_HEAD
