@@ -42,12 +42,12 @@ class OperatorTerms:
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """What an iteration costs, arrays of shape (designs, k) (or broadcastable)."""
+    """What an iteration costs: arrays of shape (designs, k) (or broadcastable), resources on a last axis."""
 
     time_s: Number
     energy_j: Number
-    hbm_busy_s: Number
-    noi_busy_s: Number
+    site_busy_s: FloatArray
+    link_busy_s: FloatArray
     die_busy_s: dict[str, Number]
 
 
@@ -62,8 +62,6 @@ class PoolBlock:
         link_s = stack_tables([row.link_s for row in rows])
         site_s = stack_tables([row.site_s for row in rows])
         self.link_s, self.site_s = link_s, site_s
-        self.worst_link_s = rows_last(envelope(link_s))
-        self.worst_site_s = rows_last(envelope(site_s))
         self.terms = _terms(first, link_s, site_s)
         self.hop_j = np.array([row.byte_hops * row.link_j for row in rows]).T
         self.site_j = np.array([row.site_j for row in rows]).T
@@ -74,52 +72,54 @@ class PoolBlock:
         self.count = np.array([row.count for row in rows]).T
         self.rates = [_RateRows([row.rates[die] for row in rows]) for die in range(len(first.names))]
 
-    def iteration(self, batch: Batch, rows: IntArray, in_flight: Number) -> Iteration:
-        """Return the cost of an iteration of designs with the given rows; `in_flight` broadcasts with the batch."""
-        return _Evaluation(self, split(batch, in_flight), rows).result(in_flight)
+    def time_s(self, batch: Batch, rows: IntArray, in_flight: Number) -> Number:
+        """Return the time of an iteration of designs with the given rows; `in_flight` broadcasts with the batch."""
+        alone = np.ndim(in_flight) == 0 and float(in_flight) == 1.0
+        if not alone:
+            return self.iteration(batch, rows, in_flight).time_s
+        evaluation = _Evaluation(self, batch, rows, totals=False)
+        return evaluation.serial_s + evaluation.overhead_s
 
-    def usage(self, batch: Batch, rows: IntArray, in_flight: Number) -> tuple[list[Number], list[Number]]:
-        """Bytes of each pattern and of each access kind of an iteration, over all operators."""
-        evaluation = _Evaluation(self, split(batch, in_flight), rows)
-        evaluation.run()
-        return (
-            [amount * in_flight for amount in evaluation.pattern_bytes],
-            [amount * in_flight for amount in evaluation.kind_bytes],
-        )
+    def iteration(self, batch: Batch, rows: IntArray, in_flight: Number) -> Iteration:
+        """Return the whole cost of an iteration."""
+        return _Evaluation(self, split(batch, in_flight), rows).result(in_flight)
 
 
 class _Evaluation:
-    """One pass over the operators of a block for a chunk of designs."""
+    """One pass over the operators of a block for a chunk of designs; `totals` adds bytes and energy up as well."""
 
-    def __init__(self, block: PoolBlock, batch: Batch, rows: IntArray) -> None:
-        self.block, self.batch, self.rows = block, batch, rows
+    def __init__(self, block: PoolBlock, batch: Batch, rows: IntArray, totals: bool = True) -> None:
+        self.block, self.batch, self.rows, self.totals = block, batch, rows, totals
+        self.shape = np.broadcast_shapes((len(rows), 1), np.shape(batch.tokens), np.shape(batch.decode_context_tokens))
         self.rates = [rates.take(rows) for rates in block.rates]
         self.serial_s: Number = 0.0
         self.energy_j: Number = 0.0
         self.group_s: list[Number] = [0.0] * len(block.group_dies)
         self.pattern_bytes: list[Number] = [0.0] * block.link_s.shape[1]
         self.kind_bytes: list[Number] = [0.0] * block.site_s.shape[1]
-
-    def run(self) -> None:
-        """Add up all operators."""
-        for index, terms in enumerate(self.block.terms):
+        for index, terms in enumerate(block.terms):
             self._add(index, terms)
+        iteration = _largest([rate.iteration_overhead_s for rate in self.rates])
+        self.overhead_s = np.minimum(batch.tokens, 1.0) * iteration
+
+    def _loads(self, tables: FloatArray, amounts: Sequence[Number]) -> FloatArray:
+        stacked = np.stack([np.broadcast_to(amount, self.shape) for amount in amounts], axis=-1)
+        return np.asarray(stacked @ tables[self.rows])
 
     def result(self, in_flight: Number) -> Iteration:
         """Return what the pool costs when it advances once."""
-        self.run()
         block = self.block
         die_s = [self._die_busy(die) for die in range(len(block.names))]
-        hbm = worst(block.worst_site_s[..., self.rows], self.kind_bytes)
-        noi = worst(block.worst_link_s[..., self.rows], self.pattern_bytes)
-        overhead = np.minimum(self.batch.tokens, 1.0) * _largest([rate.iteration_overhead_s for rate in self.rates])
-        busiest = _largest([*die_s, hbm, noi, overhead])
+        sites = self._loads(block.site_s, self.kind_bytes)
+        links = self._loads(block.link_s, self.pattern_bytes)
+        shared = [sites.max(axis=-1, initial=0.0), links.max(axis=-1, initial=0.0)]
+        busiest = _largest([*die_s, *shared, self.overhead_s])
         energy = self.energy_j + weighted_sum(block.hop_j[..., self.rows], self.pattern_bytes)
         return Iteration(
-            time_s=np.maximum(self.serial_s + overhead, in_flight * busiest),
+            time_s=np.maximum(self.serial_s + self.overhead_s, in_flight * busiest),
             energy_j=in_flight * energy,
-            hbm_busy_s=in_flight * hbm,
-            noi_busy_s=in_flight * noi,
+            site_busy_s=sites * np.asarray(in_flight)[..., None],
+            link_busy_s=links * np.asarray(in_flight)[..., None],
             die_busy_s={name: in_flight * busy for name, busy in zip(block.names, die_s, strict=True)},
         )
 
@@ -134,7 +134,7 @@ class _Evaluation:
         operator = terms.mapped.operator
         demand = operator.demand(self.batch, self.block.precision)
         patterns, kinds = self._bytes(index, terms, demand)
-        compute, overhead, energy = self._dies(index, terms, demand)
+        compute, overhead = self._compute_s(index, terms, demand)
         busiest = _largest([compute, worst(terms.site_s[..., self.rows], kinds)])
         busiest = _largest([busiest, worst(terms.link_s[..., self.rows], patterns)])
         latency = self.block.latency_s[index, self.rows][:, None]
@@ -142,7 +142,9 @@ class _Evaluation:
         self.serial_s = self.serial_s + time
         group = terms.mapped.group
         self.group_s[group] = self.group_s[group] + time
-        self._account(terms, patterns, kinds, energy)
+        if self.totals:
+            self._account(terms, patterns, kinds)
+            self.energy_j = self.energy_j + operator.count * self._die_energy_j(terms, demand)
 
     def _bytes(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[list[Number], list[Number]]:
         """Bytes by pattern and by access kind of one instance."""
@@ -163,31 +165,38 @@ class _Evaluation:
         patterns = [held[p - 3 * group] if p < size else next(moved) for p in terms.patterns]
         return patterns, [kinds[kind - 3 * group] for kind in terms.kinds]
 
-    def _dies(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[Number, Number, Number]:
-        """Slowest compute time, largest overhead and summed energy over the die groups of an operator."""
-        group = terms.mapped.group
-        times, energy = [], 0.0
+    def _compute_s(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[Number, Number]:
+        """Compute time of the slowest die and largest overhead over the die groups of an operator."""
+        group, operator = terms.mapped.group, terms.mapped.operator
         uneven = self.block.imbalance[index, self.rows][:, None]
-        for die in self.block.group_dies[group]:
-            part = DieShare(self.block.share[group, die, self.rows][:, None], uneven, self.block.parallelism[group])
-            rates, operator = self.rates[die], terms.mapped.operator
-            times.append(compute_time_s(operator, demand, self.batch, rates, part))
-            count = self.block.count[die, self.rows][:, None]
-            energy = energy + count * die_energy_j(operator, demand, self.batch, rates, part)
-        overheads = [self.rates[die].operator_overhead_s for die in self.block.group_dies[group]]
-        return _largest(times), _largest(overheads), energy
+        dies = self.block.group_dies[group]
+        times = [
+            compute_time_s(operator, demand, self.batch, self.rates[die], self._part(group, die, uneven))
+            for die in dies
+        ]
+        return _largest(times), _largest([self.rates[die].operator_overhead_s for die in dies])
 
-    def _account(
-        self, terms: OperatorTerms, patterns: Sequence[Number], kinds: Sequence[Number], energy: Number
-    ) -> None:
+    def _die_energy_j(self, terms: OperatorTerms, demand: Demand) -> Number:
+        """Energy of one instance on all its dies."""
+        group, energy = terms.mapped.group, 0.0
+        for die in self.block.group_dies[group]:
+            count = self.block.count[die, self.rows][:, None]
+            part = self._part(group, die, 1.0)
+            energy = energy + count * die_energy_j(terms.mapped.operator, demand, self.batch, self.rates[die], part)
+        return energy
+
+    def _part(self, group: int, die: int, uneven: Number) -> DieShare:
+        return DieShare(self.block.share[group, die, self.rows][:, None], uneven, self.block.parallelism[group])
+
+    def _account(self, terms: OperatorTerms, patterns: Sequence[Number], kinds: Sequence[Number]) -> None:
+        """Add the bytes of all instances, and the energy of memory."""
         count, group = terms.mapped.operator.count, terms.mapped.group
         for pattern, amount in zip(terms.patterns, patterns, strict=True):
             self.pattern_bytes[pattern] = self.pattern_bytes[pattern] + count * amount
         for kind, amount in zip(terms.kinds, kinds, strict=True):
             self.kind_bytes[kind] = self.kind_bytes[kind] + count * amount
             joules = self.block.site_j[2 * group + (kind % 3 > 0), self.rows][:, None]
-            energy = energy + amount * joules
-        self.energy_j = self.energy_j + count * energy
+            self.energy_j = self.energy_j + count * amount * joules
 
 
 class _RateRows:

@@ -13,11 +13,10 @@ from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import operands_of, pool_names
 from hydra_dse.model.blocks import Model
 from hydra_dse.policy import Policy
-from hydra_dse.profile.block import PoolBlock, rows_last, stack_tables
-from hydra_dse.profile.envelope import envelope
+from hydra_dse.profile.block import PoolBlock
 from hydra_dse.profile.hardware import Hardware, HardwareTable
 from hydra_dse.profile.nouns import ServiceProfile
-from hydra_dse.profile.pools import Members, ProfiledContention, ProfiledPool, SharedResources
+from hydra_dse.profile.pools import Members, ProfiledContention, ProfiledPool
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -36,12 +35,8 @@ def build_profile(designs: Sequence[Design], model: Model, calibration: Calibrat
     index = np.array(table.index(designs), dtype=np.int64)
     names = pool_names(designs[0])
     in_flight = _of([float(design.policy.batches_in_flight) for design in designs])
-    layouts = [_members(table.entries, index, number) for number in range(len(names))]
-    pools = {name: ProfiledPool(members, in_flight) for name, members in zip(names, layouts, strict=True)}
-    contention = None
-    if len(names) == 2:
-        shared = _shared(table.entries, index, *layouts)
-        contention = ProfiledContention(pools[names[0]], pools[names[1]], shared)
+    pools = {name: ProfiledPool(_members(table.entries, index, at), in_flight) for at, name in enumerate(names)}
+    contention = ProfiledContention(pools[names[0]], pools[names[1]]) if len(names) == 2 else None
 
     def per_design(value: Callable[[Hardware], float]) -> FloatArray:
         return np.array([value(entry) for entry in table.entries], dtype=np.float64)[index]
@@ -105,36 +100,3 @@ def _members(entries: Sequence[Hardware], index: IntArray, pool: int) -> list[Me
         block = PoolBlock([entries[number].rows[pool] for number in numbers], entries[numbers[0]].precision)
         members.append(Members(designs, rows[designs], block))
     return members
-
-
-def _shared(
-    entries: Sequence[Hardware], index: IntArray, first: Sequence[Members], second: Sequence[Members]
-) -> list[SharedResources]:
-    """What prefill and decode blocks load together, for every pair of blocks that some design joins."""
-    shared = []
-    for prefill in first:
-        for decode in second:
-            designs = np.intersect1d(prefill.designs, decode.designs)
-            if not len(designs):
-                continue
-            used, rows = np.unique(index[designs], return_inverse=True)
-            pairs = [entries[number].rows for number in used]
-            links = stack_tables([np.concatenate([a.link_s, b.link_s]) for a, b in pairs])
-            sites = stack_tables([np.concatenate([a.site_s, b.site_s]) for a, b in pairs])
-            shared.append(
-                SharedResources(
-                    designs=designs,
-                    rows=rows,
-                    prefill=prefill.block,
-                    decode=decode.block,
-                    prefill_rows=_rows_in(prefill, designs),
-                    decode_rows=_rows_in(decode, designs),
-                    link_s=rows_last(envelope(links)),
-                    site_s=rows_last(envelope(sites)),
-                )
-            )
-    return shared
-
-
-def _rows_in(members: Members, designs: IntArray) -> IntArray:
-    return members.rows[np.searchsorted(members.designs, designs)]

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 _CHUNK_ELEMENTS = 4_000_000
-# With many patterns few resources are below another in all of them: a pairwise comparison costs more than it saves.
-_PAIRWISE_PATTERNS = 8
 
 
 def envelope(loads: FloatArray) -> FloatArray:
@@ -33,7 +31,7 @@ def envelope(loads: FloatArray) -> FloatArray:
     strong = np.concatenate([loads.argmax(axis=2), loads.sum(axis=1).argmax(axis=1)[:, None]], axis=1)
     candidates = np.take_along_axis(loads, strong[:, None, :], axis=2)
     kept = _keep(loads, ~_below(loads, candidates))
-    return _keep(kept, ~_below_other(kept)) if patterns <= _PAIRWISE_PATTERNS else kept
+    return _keep(kept, ~_below_other(kept))
 
 
 def _below(loads: FloatArray, others: FloatArray) -> NDArray[np.bool_]:

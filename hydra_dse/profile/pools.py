@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch, Number
 from hydra_dse.network_load import pair_speeds
-from hydra_dse.profile.block import PoolBlock, weighted_sum
+from hydra_dse.profile.block import PoolBlock
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 # Arrays of this many elements stay in cache while an operator is evaluated.
 CHUNK_ELEMENTS = 16_384
-# Time, busy seconds and energy of a batch come from one pass; callers ask for them one after the other.
+# Busy seconds and energy of a batch come from one pass; callers ask for them one after the other.
 _REMEMBERED = 4
 
 
@@ -32,7 +32,6 @@ class Members:
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    time_s: FloatArray
     energy_j: FloatArray
     busy_s: Mapping[str, FloatArray]
 
@@ -47,7 +46,13 @@ class ProfiledPool:
 
     def time_s(self, batch: Batch) -> FloatArray:
         """Seconds in which every sequence of the pool advances once, shape (n, k)."""
-        return self._outcome(batch).time_s
+        shape = (self.size, width_of(batch, self.size))
+        time = np.full(shape, np.nan)
+        for member in self.members:
+            for designs, rows in chunks(member.designs, member.rows, shape[1]):
+                part = take(batch, designs, shape)
+                time[designs] = member.block.time_s(part, rows, _flight(self.in_flight[designs]))
+        return time
 
     def busy_s(self, batch: Batch) -> Mapping[str, FloatArray]:
         """Busy seconds in that time by die group (an operator occupies its dies while it runs), `"hbm"`, `"noi"`."""
@@ -67,34 +72,18 @@ class ProfiledPool:
 
     def _evaluate(self, batch: Batch) -> _Outcome:
         shape = (self.size, width_of(batch, self.size))
-        time, energy = np.full(shape, np.nan), np.full(shape, np.nan)
+        energy = np.full(shape, np.nan)
         busy = {name: np.full(shape, np.nan) for name in (*self.names, "hbm", "noi")}
         for member in self.members:
             for designs, rows in chunks(member.designs, member.rows, shape[1]):
                 part = take(batch, designs, shape)
                 cost = member.block.iteration(part, rows, _flight(self.in_flight[designs]))
-                time[designs], energy[designs] = cost.time_s, cost.energy_j
-                busy["hbm"][designs], busy["noi"][designs] = cost.hbm_busy_s, cost.noi_busy_s
+                energy[designs] = cost.energy_j
+                busy["hbm"][designs] = cost.site_busy_s.max(axis=-1, initial=0.0)
+                busy["noi"][designs] = cost.link_busy_s.max(axis=-1, initial=0.0)
                 for name in self.names:
                     busy[name][designs] = cost.die_busy_s.get(name, 0.0)
-        return _Outcome(time, energy, busy)
-
-
-@dataclass(frozen=True, eq=False)
-class SharedResources:
-    """What both pools of some designs load: seconds per byte, shape (patterns, resources, rows).
-
-    The patterns of the prefill pool come first; only resources that may bind are kept.
-    """
-
-    designs: IntArray
-    rows: IntArray
-    prefill: PoolBlock
-    decode: PoolBlock
-    prefill_rows: IntArray
-    decode_rows: IntArray
-    link_s: FloatArray
-    site_s: FloatArray
+        return _Outcome(energy, busy)
 
 
 class ProfiledContention:
@@ -103,46 +92,42 @@ class ProfiledContention:
     The load of a resource is its busy share over an iteration that runs alone.
     """
 
-    def __init__(self, prefill: ProfiledPool, decode: ProfiledPool, shared: Sequence[SharedResources]) -> None:
-        self.prefill, self.decode, self.shared = prefill, decode, tuple(shared)
+    def __init__(self, prefill: ProfiledPool, decode: ProfiledPool) -> None:
+        self.prefill, self.decode = prefill, decode
+        self.shared_dies = [name for name in prefill.names if name in decode.names]
 
     def speeds(self, prefill: Batch, decode: Batch) -> tuple[FloatArray, FloatArray]:
         """Return the speeds in (0, 1] of prefill and decode while both run, shape (n, k) each."""
         size = self.prefill.size
         shape = (size, max(width_of(prefill, size), width_of(decode, size)))
         first, second = np.full(shape, np.nan), np.full(shape, np.nan)
-        first_time = np.broadcast_to(self.prefill.time_s(prefill), shape)
-        second_time = np.broadcast_to(self.decode.time_s(decode), shape)
-        for group in self.shared:
-            for designs, at in chunks(group.designs, np.arange(len(group.designs)), shape[1]):
-                mine = self._usage(group, 0, take(prefill, designs, shape), at, first_time[designs])
-                other = self._usage(group, 1, take(decode, designs, shape), at, second_time[designs])
-                first[designs], second[designs] = pair_speeds(mine, other)
-        dies = [name for name in self.prefill.names if name in self.decode.names]
-        for name in dies:
-            mine = _ratio(self.prefill.busy_s(prefill)[name], first_time)
-            other = _ratio(self.decode.busy_s(decode)[name], second_time)
-            slow = pair_speeds(mine[..., None], other[..., None])
-            first, second = np.minimum(first, slow[0]), np.minimum(second, slow[1])
+        for one in self.prefill.members:
+            for other in self.decode.members:
+                designs = np.intersect1d(one.designs, other.designs)
+                for part, _ in chunks(designs, designs, shape[1]):
+                    mine = _usage(self.prefill, one, take(prefill, part, shape), part, self.shared_dies)
+                    theirs = _usage(self.decode, other, take(decode, part, shape), part, self.shared_dies)
+                    first[part], second[part] = _speeds(mine, theirs)
         return first, second
 
-    def _usage(self, group: SharedResources, pool: int, batch: Batch, at: IntArray, time: FloatArray) -> FloatArray:
-        """Busy share of each shared resource, shape (designs, k, resources)."""
-        block, rows = (group.prefill, group.prefill_rows) if pool == 0 else (group.decode, group.decode_rows)
-        model = self.prefill if pool == 0 else self.decode
-        flight = _flight(model.in_flight[group.designs[at]])
-        moved, fetched = block.usage(batch, rows[at], flight)
-        seconds = []
-        for loads, amounts in ((group.link_s, moved), (group.site_s, fetched)):
-            part = loads[: len(amounts)] if pool == 0 else loads[-len(amounts) :]
-            part = part[..., group.rows[at]]
-            seconds += [weighted_sum(part[:, resource], amounts) for resource in range(part.shape[1])]
-        return np.stack([np.broadcast_to(_ratio(busy, time), time.shape) for busy in seconds], axis=-1)
 
-
-def _ratio(busy: Number, time: FloatArray) -> FloatArray:
+def _usage(pool: ProfiledPool, members: Members, batch: Batch, designs: IntArray, dies: Sequence[str]) -> FloatArray:
+    """Busy share of links, sites and `dies` over an iteration alone, shape (designs, k, resources)."""
+    rows = members.rows[np.searchsorted(members.designs, designs)]
+    cost = members.block.iteration(batch, rows, _flight(pool.in_flight[designs]))
+    busy = [cost.link_busy_s, cost.site_busy_s]
+    time = np.broadcast_to(cost.time_s, busy[0].shape[:2])[..., None]
+    busy += [np.broadcast_to(cost.die_busy_s.get(name, 0.0), time.shape[:2])[..., None] for name in dies]
     # An empty iteration takes no time and loads nothing.
-    return np.asarray(busy / np.where(time > 0, time, 1.0))
+    return np.concatenate(busy, axis=-1) / np.where(time > 0, time, 1.0)
+
+
+def _speeds(prefill: FloatArray, decode: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Speeds of both pools; where no resource is asked for more than it has, both run at full speed."""
+    crowded = ((prefill + decode) > 1.0).any(axis=-1)
+    first, second = np.ones(crowded.shape), np.ones(crowded.shape)
+    first[crowded], second[crowded] = pair_speeds(prefill[crowded], decode[crowded])
+    return first, second
 
 
 def _flight(values: FloatArray) -> Number:
