@@ -52,15 +52,19 @@ class Iteration:
 
 
 class PoolBlock:
-    """Rows of one signature."""
+    """Rows of one signature.
 
-    def __init__(self, rows: Sequence[PoolRow], precision: Precision) -> None:
+    `links` and `sites` are the numbers that rows are padded to: the same for all blocks of a profile, so that the
+    resources of two pools of a design line up.
+    """
+
+    def __init__(self, rows: Sequence[PoolRow], precision: Precision, links: int, sites: int) -> None:
         first = rows[0]
         self.precision = precision
         self.names, self.group_dies = first.names, first.group_dies
         self.parallelism = first.parallelism
-        link_s = stack_tables([row.link_s for row in rows])
-        site_s = stack_tables([row.site_s for row in rows])
+        link_s = _stack([row.link_s for row in rows], links)
+        site_s = _stack([row.site_s for row in rows], sites)
         self.link_s, self.site_s = link_s, site_s
         self.terms = _terms(first, link_s, site_s)
         self.hop_j = np.array([row.byte_hops * row.link_j for row in rows]).T
@@ -265,9 +269,9 @@ def _terms(first: PoolRow, link_s: FloatArray, site_s: FloatArray) -> list[Opera
         patterns, kinds = _used(mapped)
         patterns += moves
         if patterns not in links:
-            links[patterns] = rows_last(envelope(link_s[:, np.array(patterns, dtype=np.int64)]))
+            links[patterns] = _rows_last(envelope(link_s[:, np.array(patterns, dtype=np.int64)]))
         if kinds not in sites:
-            sites[kinds] = rows_last(envelope(site_s[:, np.array(kinds, dtype=np.int64)]))
+            sites[kinds] = _rows_last(envelope(site_s[:, np.array(kinds, dtype=np.int64)]))
         terms.append(OperatorTerms(mapped, patterns, kinds, links[patterns], sites[kinds]))
     return terms
 
@@ -283,15 +287,13 @@ def _used(mapped: MappedOperator) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(base + p for p in patterns), tuple(base + kind for kind in kinds)
 
 
-def rows_last(loads: FloatArray) -> FloatArray:
-    """Move the rows from the first axis to the last."""
+def _rows_last(loads: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(loads, 0, -1))
 
 
-def stack_tables(tables: Sequence[FloatArray]) -> FloatArray:
-    """Stack tables (a, resources) of different widths, padded with zeros: shape (rows, a, resources)."""
-    width = max(table.shape[1] for table in tables)
-    stacked = np.zeros((len(tables), tables[0].shape[0], max(width, 1)))
+def _stack(tables: Sequence[FloatArray], width: int) -> FloatArray:
+    """Stack tables (a, resources), padded with zeros to `width` resources: shape (rows, a, width)."""
+    stacked = np.zeros((len(tables), tables[0].shape[0], width))
     for number, table in enumerate(tables):
         stacked[number, :, : table.shape[1]] = table
     return stacked

@@ -91,12 +91,16 @@ def _members(entries: Sequence[Hardware], index: IntArray, pool: int) -> list[Me
     for number, entry in enumerate(entries):
         if entry.rows:
             groups.setdefault((entry.precision, entry.rows[pool].signature), []).append(number)
+    rows_of_all = [row for entry in entries for row in entry.rows]
+    links = max((row.link_s.shape[1] for row in rows_of_all if row.link_s.size), default=1)
+    sites = max((row.site_s.shape[1] for row in rows_of_all if row.site_s.size), default=1)
     members = []
     for numbers in groups.values():
         row_of = np.full(len(entries), -1, dtype=np.int64)
         row_of[numbers] = np.arange(len(numbers))
         rows = row_of[index]
         designs = np.flatnonzero(rows >= 0)
-        block = PoolBlock([entries[number].rows[pool] for number in numbers], entries[numbers[0]].precision)
+        alike = [entries[number].rows[pool] for number in numbers]
+        block = PoolBlock(alike, entries[numbers[0]].precision, links, sites)
         members.append(Members(designs, rows[designs], block))
     return members

@@ -22,7 +22,7 @@ from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
 
 LINK = LinkClass(
-    "wire", latency_s=5e-9, joules_per_byte=4e-12, efficiency=1.0, density_bytes_per_s_per_mm=1e11, reach_mm=25
+    "wire", latency_s=5e-9, joules_per_byte=4e-12, efficiency=1.0, density_bytes_per_s_per_mm=1e15, reach_mm=25
 )
 
 
@@ -38,7 +38,7 @@ def chiplet(**changes: object) -> Chiplet:
         sram_bytes=40e6,
         sram_bandwidth_bytes_per_s=1e15,
         ports=4,
-        link_bandwidth_bytes_per_s=512e9,
+        link_bandwidth_bytes_per_s=1e15,
         joules_per_flop=1e-12,
         joules_per_vector_flop=2e-12,
         joules_per_sram_byte=1e-12,
