@@ -7,6 +7,7 @@ does not change keeps its planned end to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.errors import InvariantBroken
 from simulators.clock import exact_delay
-from simulators.noi.sharing import fair_speeds
+from simulators.noi.sharing import fair_pair, fair_speeds
 
 FloatArray = NDArray[np.float64]
 
@@ -89,12 +90,8 @@ class FluidProcessor:
         self.rebalances += 1
         now = self.env.now
         sharing = [job for job in self._running if job.usage is not None]
-        if len(sharing) > 1:
-            speeds = fair_speeds(np.stack([job.usage for job in sharing if job.usage is not None]))
-            for job, speed in zip(sharing, speeds.tolist(), strict=True):
-                job.change_speed(speed, now)
-        elif sharing:
-            sharing[0].change_speed(1.0, now)
+        for job, speed in zip(sharing, _speeds([job.usage for job in sharing if job.usage is not None]), strict=True):
+            job.change_speed(speed, now)
         if self._running:
             self._timer += 1
             end = min(job.end_s for job in self._running)
@@ -110,6 +107,15 @@ class FluidProcessor:
         for job in ended:
             job.done.succeed()
         self._touch()
+
+
+def _speeds(usages: list[FloatArray]) -> Sequence[float]:
+    if len(usages) < 2:
+        return (1.0,) * len(usages)
+    if len(usages) == 2:
+        return fair_pair(*usages)
+    speeds: list[float] = fair_speeds(np.stack(usages)).tolist()
+    return speeds
 
 
 class SoloProcessor:

@@ -32,15 +32,13 @@ def fair_speeds(usage: FloatArray) -> FloatArray:
         usage: shape (jobs, resources): busy share of each resource while the job runs alone, in [0, 1].
     """
     jobs = len(usage)
+    if jobs == 2:
+        return np.array(fair_pair(usage[0], usage[1]))
     speeds = np.ones(jobs)
-    load = usage.sum(axis=0)
-    contended = load > 1.0 + TOLERANCE
+    contended = usage.sum(axis=0) > 1.0 + TOLERANCE
     if not contended.any():
         return speeds
     usage = usage[:, contended]
-    if jobs == 2:
-        usage = undominated(usage)
-        return _two_jobs(usage[0], usage[1])
     for _ in range(PASSES):
         before = speeds.copy()
         for job in range(jobs):
@@ -48,14 +46,6 @@ def fair_speeds(usage: FloatArray) -> FloatArray:
         if np.abs(speeds - before).max() < TOLERANCE:
             break
     return np.asarray(speeds / max(1.0, float((speeds @ usage).max())))
-
-
-def undominated(usage: FloatArray) -> FloatArray:
-    """Drop resources that another resource of two jobs makes redundant (it is busier for both)."""
-    order = np.lexsort((-usage[1], -usage[0]))
-    second = usage[1, order]
-    highest_before = np.maximum.accumulate(np.concatenate(([-1.0], second[:-1])))
-    return usage[:, order[second > highest_before]]
 
 
 def _speed(usage: FloatArray, speeds: FloatArray, job: int) -> float:
@@ -71,16 +61,20 @@ def _speed(usage: FloatArray, speeds: FloatArray, job: int) -> float:
     return min(1.0, float((level / mine[used]).min()))
 
 
-def _two_jobs(first: FloatArray, second: FloatArray) -> FloatArray:
-    """The same fixed point for two jobs on plain floats: few resources are left after `undominated`."""
-    pairs = [(a, b) for a, b in zip(first.tolist(), second.tolist(), strict=True) if a > 0.0 and b > 0.0]
+def fair_pair(first: FloatArray, second: FloatArray) -> tuple[float, float]:
+    """The same fixed point for two jobs, given the usage of each; the common case, on plain floats."""
+    contended = np.flatnonzero(first + second > 1.0 + TOLERANCE)
+    if not len(contended):
+        return 1.0, 1.0
+    # A usage is at most 1, so both jobs use a resource on which they add up to more.
+    pairs = list(zip(first[contended].tolist(), second[contended].tolist(), strict=True))
     one = two = 1.0
     for _ in range(PASSES):
-        new_one = min(1.0, min(max(0.5, 1.0 - b * two) / a for a, b in pairs))
-        new_two = min(1.0, min(max(0.5, 1.0 - a * new_one) / b for a, b in pairs))
+        new_one = min([1.0, *[max(0.5, 1.0 - b * two) / a for a, b in pairs]])
+        new_two = min([1.0, *[max(0.5, 1.0 - a * new_one) / b for a, b in pairs]])
         done = abs(new_one - one) < TOLERANCE and abs(new_two - two) < TOLERANCE
         one, two = new_one, new_two
         if done:
-            return np.array((one, two))
-    excess = max(a * one + b * two for a, b in pairs)
-    return np.asarray(np.array((one, two)) / max(1.0, excess))
+            break
+    excess = max([1.0, *[a * one + b * two for a, b in pairs]])
+    return one / excess, two / excess

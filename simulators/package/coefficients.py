@@ -6,6 +6,7 @@ once here; an iteration then multiplies.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,15 +119,19 @@ class PlacedHardware:
         self.rates = {
             group.name: die_rates(group.chiplet, calibration, precision) for group in package.dies if group.count
         }
-        self.site_bytes_per_s = np.array([self._site_bandwidth(number) for number in range(len(mapped.sites))])
+        self.site_count = len(mapped.sites)
+        # A stack delivers no more than its links carry; the memory of a die needs none.
+        self._site_links_bytes_per_s = [
+            math.inf
+            if site.component < package.die_count
+            else min(self.links.degree(site.component), site.ports) * self.links.capacity_bytes_per_s
+            for site in mapped.sites
+        ]
 
-    def _site_bandwidth(self, number: int) -> float:
-        """Bandwidth of a memory site: of a stack no more than its links carry."""
-        site = self.mapped.sites[number]
-        if site.component < self.package.die_count:
-            return site.bandwidth_bytes_per_s
-        links = min(self.links.degree(site.component), site.ports)
-        return min(site.bandwidth_bytes_per_s, links * self.links.capacity_bytes_per_s)
+    def _reached(self, site: int, die: int, kind: str) -> float:
+        """Bandwidth that the accesses of a die reach at a memory site."""
+        efficiency = float(self.rates[self.die_names[die]].memory[kind])
+        return min(self._site_links_bytes_per_s[site], self.mapped.sites[site].achievable_bytes_per_s(efficiency))
 
     def pool(self, name: str) -> PlacedPool:
         """Return a pool of the mapped design with all its paths walked."""
@@ -154,13 +159,13 @@ class PlacedHardware:
 
     def _operand(self, group: ExecutionGroup, fetch: FloatArray, kind: str, write: bool) -> OperandPaths:
         at = [site.component for site in self.mapped.sites]
-        reached = np.array([self.rates[self.die_names[die]].memory[kind] for die in group.dies], dtype=np.float64)
+        reached = np.array([[self._reached(site, die, kind) for die in group.dies] for site in range(len(at))])
         return OperandPaths(
             site_bytes=fetch.sum(axis=1),
             link_bytes=self.links.count_bytes(group.dies, at, fetch.T)
             if write
             else self.links.count_bytes(at, group.dies, fetch),
-            site_s=(fetch / reached).sum(axis=1) / self.site_bytes_per_s,
+            site_s=(fetch / reached).sum(axis=1),
         )
 
     def _operator(

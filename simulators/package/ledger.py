@@ -72,7 +72,7 @@ class _Book:
     def __init__(self, hardware: PlacedHardware, pool: PlacedPool, windows: tuple[int, ...], counts: Counts) -> None:
         self.hardware, self.pool, self.windows, self.counts = hardware, pool, windows, counts
         self.operands: dict[str, OperandBytes] = {}
-        self.site_s = np.zeros(len(hardware.site_bytes_per_s))
+        self.site_s = np.zeros(hardware.site_count)
         self.die_j = 0.0
         keys = np.array(list(counts.iterations), dtype=np.float64).reshape(-1, 2)
         self._rows, self._emitted = keys[:, 0], keys[:, 1]

@@ -155,12 +155,16 @@ def _link_lines(placed: PlacedOperator, bytes_of: Affine) -> FloatArray:
 
 def undominated_lines(lines: FloatArray) -> FloatArray:
     """Drop lines that are nowhere above another one (of equal ones the first stays)."""
-    order = np.argsort(-lines.sum(axis=1), kind="stable")
-    kept: list[FloatArray] = []
-    for line in lines[order]:
-        if not any((line <= other).all() for other in kept):
-            kept.append(line)
-    return np.array(kept)
+    return np.asarray(lines[undominated(lines)])
+
+
+def undominated(lines: FloatArray) -> list[int]:
+    """Indices of the lines that are somewhere above every other one, the steepest first."""
+    kept: list[int] = []
+    for number in np.argsort(-lines.sum(axis=1), kind="stable").tolist():
+        if not kept or not (lines[number] <= lines[kept]).all(axis=1).any():
+            kept.append(number)
+    return kept
 
 
 def upper_hull(lines: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

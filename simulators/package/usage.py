@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulators.package.coefficients import PlacedHardware, PlacedOperator, PlacedPool
-from simulators.package.lines import affine_demand, depends_on_rows_only
+from simulators.package.lines import affine_demand, depends_on_rows_only, undominated
 from simulators.package.rows import demand_at
 from simulators.serving.cost import Composition
 
@@ -82,8 +82,17 @@ class UsageTable:
             if row is not None:
                 self._table[row] += coefficient * busy
 
+    @property
+    def table(self) -> FloatArray:
+        """Busy seconds per feature, shape (features, resources)."""
+        return self._table
+
+    def keep(self, resources: Sequence[int]) -> None:
+        """Leave out all sites and links but these."""
+        self._table = np.ascontiguousarray(self._table[:, resources])
+
     def busy_s(self, batch: Composition, group_s: FloatArray) -> FloatArray:
-        """Seconds that die groups, sites and links are busy with an iteration, in this order.
+        """Seconds that die groups, and the sites and links kept, are busy with an iteration, in this order.
 
         Args:
             batch: its composition.
@@ -115,5 +124,15 @@ class UsageTable:
         return self._expert_bytes[rows]
 
 
+def keep_contended(tables: Sequence[UsageTable]) -> None:
+    """Leave out resources that never decide how iterations of these pools share the package.
+
+    Where one resource is busier than another for every feature of every pool, the other never binds first.
+    """
+    kept = sorted(undominated(np.concatenate([table.table for table in tables]).T))
+    for table in tables:
+        table.keep(kept)
+
+
 def _width(hardware: PlacedHardware) -> int:
-    return len(hardware.site_bytes_per_s) + hardware.links.count
+    return hardware.site_count + hardware.links.count

@@ -23,6 +23,7 @@ from hydra_dse.workload.nouns import Requests, Workload
 from simulators.package import PackageCost, PlacedHardware, ledger_of
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
+from simulators.package.usage import keep_contended
 from simulators.serving.cost import Work
 from simulators.serving.memory import CacheShape
 from simulators.serving.metrics import (
@@ -128,6 +129,7 @@ def build_system(design: Design, model: Model, calibration: CalibrationSet) -> t
     mapped = map_design(design, model)
     hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
     costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+    keep_contended([cost.usages for cost in costs.values()])
     memory, policy = mapped.memory, design.policy
     cache = CacheShape(
         memory.cache_bytes,
@@ -138,7 +140,7 @@ def build_system(design: Design, model: Model, calibration: CalibrationSet) -> t
     )
     handoff = None
     if mapped.handoff_bytes_per_token or mapped.handoff_bytes_per_sequence:
-        bytes_per_s = float(hardware.site_bytes_per_s.sum())
+        bytes_per_s = sum(site.bandwidth_bytes_per_s for site in mapped.sites)
 
         def handoff(prompt_tokens: int) -> Work:
             moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
