@@ -25,8 +25,8 @@ def print_summary(summary: ModelSummary) -> None:
     columns = ("block", "made of", "count", "parameters [M]", "KV [kB/token]", "state [MB/sequence]")
     print_table("Blocks (all of a kind together; shared weights counted once)", columns, blocks, left=2)
     steps = [_step("prefill", summary.prefill), _step("decode", summary.decode)]
-    columns = ("step", "tokens", "context", "TFLOP", "weights [GB]", "KV [GB]", "state [GB]", "all bytes [GB]")
-    print_table("One sequence, each weight read once", columns, steps)
+    step_columns = ("step", "tokens", "context", "TFLOP", "weights [GB]", "KV [GB]", "state [GB]", "all bytes [GB]")
+    print_table("One sequence, each weight read once", step_columns, steps)
     if summary.source:
         console().print(f"source: {summary.source}")
 

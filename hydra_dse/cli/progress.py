@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -27,7 +28,7 @@ class Bar:
         self._first_done: int | None = None
         self._bar: Progress | None = None
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> Self:
         if self._terminal and not self._quiet:
             columns = (
                 TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),

@@ -71,13 +71,12 @@ def _print_json(result: SweepResult) -> None:
 
 
 def _print_front(result: SweepResult, experiment: Experiment) -> None:
-    from hydra_dse.cli.tables import console, number, print_table
-    from hydra_dse.results import metric
+    from hydra_dse.cli.tables import console, heading, number, print_table
 
     names = [*experiment.objectives]
     names += [name for name in ("load", "tpot_mean_s", "energy_j_per_token") if name not in names]
     parameters = list(result.front[0].point)
-    columns = ("design", *parameters, *(f"{name} [{metric(name).unit}]" for name in names))
+    columns = ("design", *parameters, *(heading(name) for name in names))
     rows = [
         (item.identity, *(str(value) for value in item.point.values()),
          *(number(item.metrics.get(name)) for name in names))

@@ -31,14 +31,25 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def heading(name: str) -> str:
+    """Column heading of a metric: its label over its unit."""
+    found = metric(name)
+    return f"{found.label}\n[{found.unit}]"
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
     """Print rows of strings; the first `left` columns are aligned left, the others right."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index < left else "right", overflow="fold")
+        table.add_column(Text(column), justify="left" if index < left else "right", no_wrap=index == 0)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
+
+
+def span(low: float, high: float) -> str:
+    """An interval as `low–high` with three significant digits."""
+    return "n/a" if low != low or high != high else f"{low:.3g}–{high:.3g}"
 
 
 def print_evaluation(title: str, evaluation: Evaluation) -> None:
@@ -47,7 +58,7 @@ def print_evaluation(title: str, evaluation: Evaluation) -> None:
     rows = []
     for name, value in evaluation.metrics.items():
         low_high = evaluation.intervals.get(name)
-        interval = f"{number(low_high[0])} – {number(low_high[1])}" if low_high and value is not None else ""
+        interval = span(*low_high) if low_high and value is not None else ""
         rows.append((name, number(value), metric(name).unit, interval))
     level = "90 % interval" if evaluation.source == "estimated" else "95 % CI"
     print_table(f"{title} ({evaluation.source})", ("metric", "value", "unit", level), rows)

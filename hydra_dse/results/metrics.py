@@ -11,12 +11,13 @@ MINIMISE, MAXIMISE, NEITHER = "minimise", "maximise", "neither"
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its name carries the unit; `direction` says which way is better."""
+    """A metric: its name carries the unit; `direction` says which way is better; `label` is short, for tables."""
 
     name: str
     unit: str
     direction: str
     definition: str
+    label: str
 
 
 _LATENCIES = {
@@ -29,35 +30,51 @@ _LATENCIES = {
 _STATISTICS = ("mean", "p50", "p90", "p99")
 
 _OTHERS = (
-    Metric("offered_requests_per_s", "req/s", NEITHER, "mean arrival rate"),
-    Metric("load", "1", MINIMISE, "offered rate / saturation rate"),
-    Metric("throughput_tokens_per_s", "tokens/s", MAXIMISE, "output tokens per second"),
-    Metric("throughput_requests_per_s", "req/s", MAXIMISE, "completed requests per second"),
-    Metric("saturation_requests_per_s", "req/s", MAXIMISE, "highest sustainable completion rate"),
-    Metric("saturation_tokens_per_s", "tokens/s", MAXIMISE, "output tokens per second at saturation"),
-    Metric("goodput_requests_per_s", "req/s", MAXIMISE, "completed requests that met the SLO of their class"),
-    Metric("max_rate_requests_per_s", "req/s", MAXIMISE, "highest arrival rate at which the SLO percentile holds"),
-    Metric("slo_attainment", "1", MAXIMISE, "share of requests that met the SLO of their class"),
-    Metric("output_tokens_per_s_per_user", "tokens/s", MAXIMISE, "1 / mean TPOT"),
-    Metric("throughput_tokens_per_s_per_w", "tokens/s/W", MAXIMISE, "output tokens per second per watt"),
-    Metric("throughput_per_ttft_tokens_per_s2", "tokens/s²", MAXIMISE, "throughput / mean TTFT (HYDRA's B*)"),
-    Metric("batch_mean", "1", NEITHER, "time-weighted mean number of decoding sequences"),
-    Metric("hbm_utilization", "1", NEITHER, "busy share of memory bandwidth"),
-    Metric("noi_utilization_max", "1", NEITHER, "busy share of the most loaded link"),
-    Metric("kv_occupancy", "1", NEITHER, "share of cache memory held by KV, time-weighted"),
-    Metric("state_occupancy", "1", NEITHER, "share of cache memory held by recurrent state, time-weighted"),
-    Metric("preemptions_per_request", "1", MINIMISE, "recompute preemptions per request"),
-    Metric("rejected_share", "1", MINIMISE, "share of requests refused"),
-    Metric("energy_j_per_token", "J/token", MINIMISE, "energy per output token"),
-    Metric("power_w", "W", MINIMISE, "mean power of the package"),
-    Metric("area_mm2", "mm²", MINIMISE, "silicon area of dies"),
-    Metric("interposer_mm2", "mm²", MINIMISE, "interposer area"),
+    Metric("offered_requests_per_s", "req/s", NEITHER, "mean arrival rate", "offered rate"),
+    Metric("load", "1", MINIMISE, "offered rate / saturation rate", "load"),
+    Metric("throughput_tokens_per_s", "tokens/s", MAXIMISE, "output tokens per second", "throughput"),
+    Metric("throughput_requests_per_s", "req/s", MAXIMISE, "completed requests per second", "throughput"),
+    Metric("saturation_requests_per_s", "req/s", MAXIMISE, "highest sustainable completion rate", "saturation"),
+    Metric("saturation_tokens_per_s", "tokens/s", MAXIMISE, "output tokens per second at saturation", "saturation"),
+    Metric(
+        "goodput_requests_per_s", "req/s", MAXIMISE, "completed requests that met the SLO of their class", "goodput"
+    ),
+    Metric(
+        "max_rate_requests_per_s",
+        "req/s",
+        MAXIMISE,
+        "highest arrival rate at which the SLO percentile holds",
+        "max rate",
+    ),
+    Metric("slo_attainment", "1", MAXIMISE, "share of requests that met the SLO of their class", "SLO attainment"),
+    Metric("output_tokens_per_s_per_user", "tokens/s", MAXIMISE, "1 / mean TPOT", "per user"),
+    Metric("throughput_tokens_per_s_per_w", "tokens/s/W", MAXIMISE, "output tokens per second per watt", "per watt"),
+    Metric("throughput_per_ttft_tokens_per_s2", "tokens/s²", MAXIMISE, "throughput / mean TTFT (HYDRA's B*)", "B*"),
+    Metric("batch_mean", "1", NEITHER, "time-weighted mean number of decoding sequences", "decode batch"),
+    Metric("hbm_utilization", "1", NEITHER, "busy share of memory bandwidth", "HBM busy"),
+    Metric("noi_utilization_max", "1", NEITHER, "busy share of the most loaded link", "NoI busy"),
+    Metric("kv_occupancy", "1", NEITHER, "share of cache memory held by KV, time-weighted", "KV share"),
+    Metric(
+        "state_occupancy", "1", NEITHER, "share of cache memory held by recurrent state, time-weighted", "state share"
+    ),
+    Metric("preemptions_per_request", "1", MINIMISE, "recompute preemptions per request", "preemptions"),
+    Metric("rejected_share", "1", MINIMISE, "share of requests refused", "rejected"),
+    Metric("energy_j_per_token", "J/token", MINIMISE, "energy per output token", "energy"),
+    Metric("power_w", "W", MINIMISE, "mean power of the package", "power"),
+    Metric("area_mm2", "mm²", MINIMISE, "silicon area of dies", "silicon"),
+    Metric("interposer_mm2", "mm²", MINIMISE, "interposer area", "interposer"),
 )
 
 
 def _registry() -> dict[str, Metric]:
     metrics = {
-        f"{kind}_{statistic}_s": Metric(f"{kind}_{statistic}_s", "s", MINIMISE, f"{definition}; {statistic}")
+        f"{kind}_{statistic}_s": Metric(
+            f"{kind}_{statistic}_s",
+            "s",
+            MINIMISE,
+            f"{definition}; {statistic}",
+            f"{kind.replace('_', ' ').upper()} {statistic}",
+        )
         for kind, definition in _LATENCIES.items()
         for statistic in _STATISTICS
     }
@@ -74,7 +91,7 @@ def metric(name: str) -> Metric:
         InputError: no such metric.
     """
     if name.startswith("utilization_"):
-        return Metric(name, "1", NEITHER, "busy share of the dies of a group")
+        return Metric(name, "1", NEITHER, "busy share of the dies of a group", name.replace("utilization_", "busy "))
     if name not in METRICS:
         raise InputError(Fault(f"unknown metric {name!r}{did_you_mean(name, METRICS)}"))
     return METRICS[name]
