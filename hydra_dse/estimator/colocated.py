@@ -283,7 +283,7 @@ class Colocated:
         tables = self.tables
         rate = np.broadcast_to(served[:, None], tables.beside.shape)
         stay = tables.nodes.at(residence, np.maximum(tables.beside, 1.0))
-        return prompt_queue(rate, tables.prompts, self.lengths, arrival_scv, np.ones_like(stay), 0.5 / stay)
+        return prompt_queue(rate, tables.prompts, self.lengths, arrival_scv, 0.5 / stay)
 
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:
         tables = self.tables
@@ -344,7 +344,7 @@ class Colocated:
         tables, lengths = self.tables, self.lengths
         beside = self._beside(state.at_nodes)
         own = (tables.prompts.alone_s @ lengths.prompt_bins.weight * beside).sum(axis=1)
-        mates = (queue.waits * queue.mates_s * beside).sum(axis=1)
+        mates = (queue.company_s * beside).sum(axis=1)
         prompts = served * (own + mates)
         again = lengths.decode / (lengths.decode + 2.0 * lengths.residual_prompt)
         return Solution(

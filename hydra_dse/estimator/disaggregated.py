@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator import latencies
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing
-from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch, packed_batch, prefill_times
+from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
+from hydra_dse.estimator.iteration import PrefillTimes, decode_batch
 from hydra_dse.estimator.lengths import LengthMoments
-from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.mixture import Mixture
-from hydra_dse.estimator.nodes import BatchNodes, nodes_of
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
-from hydra_dse.estimator.saturation import tandem_saturation
 from hydra_dse.estimator.solution import Solution, Work
-from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -32,127 +29,13 @@ JUST_BELOW = 0.998
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """How many sequences the pools hold, each of shape (n,).
-
-    Attributes:
-        limit: decoding sequences at most, by the batch limit and by memory.
-        places: finished prompts that may wait for decode before prefill pauses.
-        tooth: how many more wait on average while prompts are held back.
-        burst: prompts that one prefill iteration can bring.
-    """
-
-    memory: Memory
-    limit: FloatArray
-    places: FloatArray
-    tooth: FloatArray
-    per_iteration: FloatArray
-
-    def held_back_beyond(self, decode: PoolState) -> FloatArray:
-        """Waiting places at a load: the saw-tooth needs a backlog to draw an iteration's prompts from."""
-        return np.asarray(self.places + self.tooth * decode.queue_ratio**self.per_iteration)
-
-
-def capacity_of(profile: ServiceProfile, lengths: LengthMoments, in_progress: FloatArray) -> Capacity:
-    """Capacities beside `in_progress` prompts that hold memory.
-
-    Prefill pauses at `max_batch` waiting prompts, but an iteration that starts below ends with `k` prompts more:
-    with a backlog the waiting ones run through a saw-tooth of mean `max_batch − ½ + E[k²]/2E[k]`.
-    """
-    memory = memory_of(profile, lengths, in_progress)
-    limit = memory.limited(profile.max_batch)
-    per_iteration = np.maximum(profile.token_budget / lengths.prompt, 1.0)
-    scv = lengths.prompt2 / lengths.prompt**2 - 1.0
-    tooth = np.where(per_iteration > 1.0, (per_iteration + scv - 1.0) / 2.0, 0.0)
-    tooth = np.minimum(np.maximum(tooth, 0.0), per_iteration - 0.5)
-    room = np.maximum(memory.runnable - limit, 0.0) * memory.decoding / np.maximum(memory.waiting, 1e-9)
-    places = np.minimum(profile.max_batch, room)
-    return Capacity(memory, limit, places, np.minimum(tooth, room - places), per_iteration)
-
-
-@dataclass(frozen=True)
-class Tables:
-    """All that is asked of the profile, once.  Speeds have shape (n, k): beside each decode batch.
-
-    Attributes:
-        step_s: decode iteration at each node.
-        prompts: times of prompts.
-        single, packed: prefill iterations with one mean prompt, and with a full budget.
-        prefill_single, prefill_packed: speed of prefill while both pools run, for these iterations.
-        decode_single, decode_packed: speed of decode beside them.
-    """
-
-    nodes: BatchNodes
-    step_s: FloatArray
-    prompts: PrefillTimes
-    single: Batch
-    packed: Batch
-    prefill_single: FloatArray
-    prefill_packed: FloatArray
-    decode_single: FloatArray
-    decode_packed: FloatArray
-    capacity: Capacity
-
-    @property
-    def limit(self) -> FloatArray:
-        """Decoding sequences at most."""
-        return self.capacity.limit
-
-
-def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
-    """Evaluate a profile at the batches the chain needs."""
-    nodes = nodes_of(profile.max_batch)
-    budget = profile.token_budget[:, None]
-    none = np.zeros_like(budget)
-    decode = decode_batch(nodes.batch, lengths)
-    step_s = np.asarray(profile.pools["decode"].time_s(decode), dtype=float)
-    packed = packed_batch(budget, none, lengths)
-    single = chunk_batch(np.minimum(budget, lengths.prompt), none, none + 1.0, none, lengths)
-    speeds = [np.ones_like(step_s)] * 4
-    if profile.contention is not None:
-        speeds = [*profile.contention.speeds(single, decode), *profile.contention.speeds(packed, decode)]
-        speeds = [np.broadcast_to(np.asarray(speed, dtype=float), step_s.shape) for speed in speeds]
-    return Tables(
-        nodes=nodes,
-        step_s=step_s,
-        prompts=prefill_times(profile.pools["prefill"], budget, none, lengths),
-        single=single,
-        packed=packed,
-        prefill_single=speeds[0],
-        decode_single=speeds[1],
-        prefill_packed=speeds[2],
-        decode_packed=speeds[3],
-        capacity=capacity_of(profile, lengths, np.zeros(profile.size)),
-    )
-
-
-def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
-    """Saturation rate in requests per second, shape (n,)."""
-    prompts = 1.0 / (lengths.prompt * tables.prompts.token_s)
-    if lengths.decoding_share <= 0.0:
-        return np.asarray(prompts[:, 0])
-    speed = np.hstack((np.ones_like(prompts), tables.prefill_packed))
-    life = lengths.decode * tables.step_s
-    at_limit = tables.nodes.at(life, tables.limit[:, None])[:, 0]
-    rate = tandem_saturation(
-        tables.nodes,
-        prompts * speed * lengths.decoding_share,
-        life / tables.decode_packed,
-        at_limit,
-        tables.limit,
-        tables.capacity.places + tables.capacity.tooth,
-        1.0 + (lengths.prompt2 / lengths.prompt**2 - 2.0) * lengths.overlap,
-    )
-    return np.asarray(rate / lengths.decoding_share)
-
-
-@dataclass(frozen=True)
 class Balance:
     """The fixed point of both pools at one rate.
 
     Attributes:
         step_s: decode iteration slowed by prefill, mean over time; beside: speed of decode beside a prefill iteration.
-        slowdown: of prefill by decode, shape (n, 1); places: waiting places of finished prompts.
+        prompts: times of prompts slowed by decode.
+        places: waiting places of finished prompts.
     """
 
     rate: FloatArray
@@ -160,27 +43,41 @@ class Balance:
     decode: PoolState
     step_s: FloatArray
     beside: FloatArray
-    slowdown: FloatArray
+    prompts: PrefillTimes
     places: FloatArray
 
 
 def balance(tables: Tables, rate: FloatArray, lengths: LengthMoments, arrival_scv: float) -> Balance:
     """Solve both pools: each one's slowdown by the other needs the other's busy share."""
-    n = len(rate)
-    slowdown = np.ones((n, 1))
+    prompts, between = tables.prompts, tables.contention
     joining = rate * max(lengths.decoding_share, 1e-9)
     for _ in range(3):
-        queue = prompt_queue(rate[:, None], tables.prompts, lengths, arrival_scv, slowdown)
+        queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv)
         full = queue.full_share
-        beside = (1.0 - full) * tables.decode_single + full * tables.decode_packed
+        beside = (1.0 - full) * between.decode_single + full * between.decode_packed
         busy = np.minimum(queue.busy, 1.0)
         step_s = tables.step_s / (1.0 - busy + busy * beside)
         burst = _burstiness(queue, step_s[:, -1], lengths, arrival_scv)
         decode = limited_sharing(joining, tables.nodes, _residence(tables, step_s, lengths), tables.limit, burst)
-        prefill = (1.0 - full) * tables.prefill_single + full * tables.prefill_packed
-        slowdown = decode.at_nodes[:, :1] + (decode.at_nodes[:, 1:] / prefill).sum(axis=1, keepdims=True)
-    places = tables.capacity.held_back_beyond(decode)
-    return Balance(rate, queue, decode, step_s, beside, slowdown, places)
+        prompts = _slowed(tables, decode.at_nodes)
+    return Balance(rate, queue, decode, step_s, beside, prompts, tables.capacity.held_back_beyond(decode))
+
+
+def _slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
+    """Times of prompts beside the decode batches met on average."""
+    between, idle = tables.contention, at_nodes[:, :1]
+    single = idle + (at_nodes[:, 1:] / between.prefill_single).sum(axis=1, keepdims=True)
+    packed = idle + (at_nodes[:, 1:] / between.prefill_packed).sum(axis=1, keepdims=True)
+    sizes = np.maximum(idle + (single - idle) * between.by_size, 1.0)[:, None, :]
+    alone = tables.prompts
+    return PrefillTimes(
+        alone.alone_s * sizes,
+        alone.iterations,
+        alone.last_s * sizes,
+        alone.full_s * packed,
+        alone.shared_s * single,
+        alone.budget,
+    )
 
 
 def _residence(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> FloatArray:
@@ -239,7 +136,7 @@ class Disaggregated:
     def _entry(self, found: Balance, served: FloatArray) -> latencies.Entry:
         queue, places = found.queue, found.places
         return latencies.Entry(
-            own_s=self.tables.prompts.alone_s * found.slowdown[:, :, None],
+            own_s=found.prompts.alone_s,
             own_weight=self.lengths.prompt_bins.weight,
             waits=queue.waits,
             wait_s=queue.wait_points() + queue.mates_s[:, :, None],
@@ -306,9 +203,9 @@ class Disaggregated:
         prefill is paused it stays cut for the time in which as many sequences leave decode as an iteration brings.
         """
         queue, decode = found.queue, found.decode
-        own = (self.tables.prompts.alone_s[:, 0, :] * found.slowdown) @ self.lengths.prompt_bins.weight
+        own = found.prompts.alone_s[:, 0, :] @ self.lengths.prompt_bins.weight
         paused = decode.exceeds(found.places) * decode.load / self._joining(found.rate)
-        return np.asarray(own + 2.0 * queue.waits[:, 0] * queue.mates_s[:, 0] + paused)
+        return np.asarray(own + 2.0 * queue.company_s[:, 0] + paused)
 
 
 def _work(tables: Tables, found: Balance, rate: FloatArray, lengths: LengthMoments) -> tuple[Work, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammainc
 
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
@@ -50,7 +51,7 @@ class PromptQueue:
         waits: probability to wait for work ahead.
         wait_s: mean wait of those that wait.
         wait_shape: shape of a gamma distribution of that wait.
-        mates_s: mean extra time for prompts packed behind, of those that wait.
+        mates_s: mean extra time for prompts packed behind, of those that wait; lone_mates_s: of the others.
     """
 
     busy: FloatArray
@@ -62,15 +63,29 @@ class PromptQueue:
     wait_s: FloatArray
     wait_shape: FloatArray
     mates_s: FloatArray
+    lone_mates_s: FloatArray
 
     @property
     def mean_wait_s(self) -> FloatArray:
         """Mean time from arrival to the first token beyond the prompt's own isolated time."""
-        return np.asarray(self.waits * (self.wait_s + self.mates_s))
+        return np.asarray(self.waits * self.wait_s + self.company_s)
+
+    @property
+    def company_s(self) -> FloatArray:
+        """Mean extra time for prompts packed behind."""
+        return np.asarray(self.waits * self.mates_s + (1.0 - self.waits) * self.lone_mates_s)
 
     def wait_points(self) -> FloatArray:
         """Mean wait of those that wait in the slices of `WAIT_EDGES`, shape (n, j, slices)."""
         return gamma_slices(self.wait_s, self.wait_shape, WAIT_EDGES)
+
+
+def gap_within(share: FloatArray, scv: float) -> FloatArray:
+    """Probability that a gamma gap is at most `share` of its mean."""
+    if abs(scv - 1.0) < 1e-12:
+        return np.asarray(-np.expm1(-share))
+    shape = 1.0 / max(scv, 1e-3)
+    return np.asarray(gammainc(shape, shape * share))
 
 
 def packing_of(arrivals: FloatArray, most: FloatArray) -> FloatArray:
@@ -107,7 +122,6 @@ def prompt_queue(
     times: PrefillTimes,
     lengths: LengthMoments,
     arrival_scv: float,
-    slowdown: FloatArray,
     horizon_per_s: FloatArray | None = None,
 ) -> PromptQueue:
     """Solve the queue at arrival rates of shape (n, j).
@@ -117,13 +131,11 @@ def prompt_queue(
         times: of prompts alone and packed.
         lengths: of the requests.
         arrival_scv: squared coefficient of variation of the gaps.
-        slowdown: stretches all times, ≥ 1.
         horizon_per_s: rate at which the surroundings change.  The queue is then that of a reflected Brownian motion
             seen at an exponential time: finite at any load, equal to the stationary one far below saturation.
     """
     weight = lengths.prompt_bins.weight
-    service, packing, full = packed_service(rate * slowdown, times, lengths)
-    service = service * slowdown[..., None]
+    service, packing, full = packed_service(rate, times, lengths)
     mean = service @ weight
     second, third = service**2 @ weight, service**3 @ weight
     busy = rate * mean
@@ -137,19 +149,28 @@ def prompt_queue(
     wait = mean / (1.0 - sigma) * (arrival_scv + scv) / (arrival_scv + 1.0)
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
-    span = times.token_s * slowdown
-    mates = _mates(rate, wait, span * times.budget, lengths.prompt * span)
-    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, mates)
+    mates = _mates(rate, wait, times, lengths, arrival_scv)
+    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, mates[0] @ weight, mates[1] @ weight)
 
 
-def _mates(rate: FloatArray, wait: FloatArray, room: FloatArray, each: FloatArray) -> FloatArray:
-    """Mean work packed behind a waiting prompt into its last iteration.
+def _mates(
+    rate: FloatArray, wait: FloatArray, times: PrefillTimes, lengths: LengthMoments, arrival_scv: float
+) -> tuple[FloatArray, FloatArray]:
+    """Mean work packed behind a prompt into its last iteration: of those that wait and those that do not.
 
-    The room behind it is uniform up to a full iteration; the work that came since is about exponential, given any,
-    over the window between its arrival and the start of that iteration.
+    The work that came between its arrival and the start of that iteration is about exponential, given any; the room
+    for it is uniform up to a full iteration.  Shape (n, j, bins): a prompt of several iterations has a longer window.
     """
-    window = np.maximum(wait - room / 3.0, wait / 2.0)
-    any_came = -np.expm1(-rate * window)
-    mean = np.maximum(rate * window * each / np.maximum(any_came, 1e-12), 1e-12)
-    ratio = room / mean
-    return np.asarray(any_came * mean * (1.0 + np.expm1(-ratio) / ratio))
+    token_s = times.token_s[..., None]
+    room, each = token_s * times.budget[..., None], token_s * lengths.prompt
+    chunks = times.alone_s - times.last_s
+    rate = rate[..., None]
+
+    def behind(window: FloatArray) -> FloatArray:
+        u = np.maximum(rate * window, 1e-9)
+        mean = each * u / -np.expm1(-u)
+        any_came = gap_within(u, arrival_scv)
+        ratio = room / mean
+        return np.asarray(any_came * mean * (1.0 + np.expm1(-ratio) / ratio))
+
+    return behind(wait[..., None] + chunks), behind(chunks)

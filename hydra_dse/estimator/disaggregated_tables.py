@@ -1,0 +1,183 @@
+"""What the disaggregated solver asks of a profile: capacities, times of both pools, speeds while both run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.estimator.chain import PoolState
+from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch, packed_batch, prefill_times
+from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.memory import Memory, memory_of
+from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
+from hydra_dse.estimator.saturation import tandem_saturation
+from hydra_dse.model.operators import Batch
+from hydra_dse.profile.nouns import ServiceProfile
+
+FloatArray = NDArray[np.float64]
+
+# Prompt sizes, as shares of the size bins, for which the slowdown by decode is asked.
+SIZES = 5
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many sequences the pools hold, each of shape (n,).
+
+    Attributes:
+        limit: decoding sequences at most, by the batch limit and by memory.
+        places: finished prompts that may wait for decode before prefill pauses.
+        tooth: how many more wait on average while prompts are held back.
+        burst: prompts that one prefill iteration can bring.
+    """
+
+    memory: Memory
+    limit: FloatArray
+    places: FloatArray
+    tooth: FloatArray
+    per_iteration: FloatArray
+
+    def held_back_beyond(self, decode: PoolState) -> FloatArray:
+        """Waiting places at a load: the saw-tooth needs a backlog to draw an iteration's prompts from."""
+        return np.asarray(self.places + self.tooth * decode.queue_ratio**self.per_iteration)
+
+
+def capacity_of(profile: ServiceProfile, lengths: LengthMoments, in_progress: FloatArray) -> Capacity:
+    """Capacities beside `in_progress` prompts that hold memory.
+
+    Prefill pauses at `max_batch` waiting prompts, but an iteration that starts below ends with `k` prompts more:
+    with a backlog the waiting ones run through a saw-tooth of mean `max_batch − ½ + E[k²]/2E[k]`.
+    """
+    memory = memory_of(profile, lengths, in_progress)
+    limit = memory.limited(profile.max_batch)
+    per_iteration = np.maximum(profile.token_budget / lengths.prompt, 1.0)
+    scv = lengths.prompt2 / lengths.prompt**2 - 1.0
+    tooth = np.where(per_iteration > 1.0, (per_iteration + scv - 1.0) / 2.0, 0.0)
+    tooth = np.minimum(np.maximum(tooth, 0.0), per_iteration - 0.5)
+    room = np.maximum(memory.runnable - limit, 0.0) * memory.decoding / np.maximum(memory.waiting, 1e-9)
+    places = np.minimum(profile.max_batch, room)
+    return Capacity(memory, limit, places, np.minimum(tooth, room - places), per_iteration)
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Speeds while both pools run.  Beside each decode batch, shape (n, k), unless stated.
+
+    Attributes:
+        prefill_single, prefill_packed: of prefill, for an iteration with one prompt and one with a full budget.
+        decode_single, decode_packed: of decode beside them.
+        by_size: slowdown of a prompt of each size bin beside a middling decode batch, shape (n, bins), relative to
+            that of the single prompt.
+    """
+
+    prefill_single: FloatArray
+    prefill_packed: FloatArray
+    decode_single: FloatArray
+    decode_packed: FloatArray
+    by_size: FloatArray
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All that is asked of the profile, once.
+
+    Attributes:
+        step_s: decode iteration at each node, alone, shape (n, k).
+        prompts: times of prompts, alone.
+        single, packed: prefill iterations with the prompt of a random prompt token, and with a full budget.
+    """
+
+    nodes: BatchNodes
+    step_s: FloatArray
+    prompts: PrefillTimes
+    single: Batch
+    packed: Batch
+    contention: Contention
+    capacity: Capacity
+
+    @property
+    def limit(self) -> FloatArray:
+        """Decoding sequences at most."""
+        return self.capacity.limit
+
+
+def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
+    """Evaluate a profile at the batches the chain needs."""
+    nodes = nodes_of(profile.max_batch)
+    budget = profile.token_budget[:, None]
+    none = np.zeros_like(budget)
+    # The prompt in which prefill spends its time is size-biased.
+    size = np.minimum(budget, 2.0 * lengths.residual_prompt)
+    single, packed = chunk_batch(size, none, none + 1.0, none, lengths), packed_batch(budget, none, lengths)
+    decode = decode_batch(nodes.batch, lengths)
+    prompts = prefill_times(profile.pools["prefill"], budget, none, lengths)
+    return Tables(
+        nodes=nodes,
+        step_s=np.asarray(profile.pools["decode"].time_s(decode), dtype=float),
+        prompts=prompts,
+        single=single,
+        packed=packed,
+        contention=_contention(profile, prompts, single, packed, nodes, lengths),
+        capacity=capacity_of(profile, lengths, np.zeros(profile.size)),
+    )
+
+
+def _contention(
+    profile: ServiceProfile,
+    prompts: PrefillTimes,
+    single: Batch,
+    packed: Batch,
+    nodes: BatchNodes,
+    lengths: LengthMoments,
+) -> Contention:
+    """Ask for speeds beside each decode batch, and by size of the prompt beside a middling one."""
+    bins = lengths.prompt_bins
+    if profile.contention is None:
+        alone = np.ones_like(nodes.batch)
+        return Contention(alone, alone, alone, alone, np.ones((profile.size, len(bins.size))))
+    decode = decode_batch(nodes.batch, lengths)
+    speeds = [*profile.contention.speeds(single, decode), *profile.contention.speeds(packed, decode)]
+    speeds = [np.broadcast_to(np.asarray(speed, dtype=float), nodes.batch.shape) for speed in speeds]
+    middle = nodes.count // 2
+    sizes = np.minimum(np.quantile(bins.size, np.linspace(0.0, 1.0, SIZES)), profile.token_budget[:, None])
+    none = np.zeros_like(sizes)
+    chunks = chunk_batch(sizes, none, none + 1.0, none, lengths)
+    found = profile.contention.speeds(chunks, decode_batch(nodes.batch[:, middle, None], lengths))
+    at = np.minimum(bins.size, profile.token_budget[:, None])
+    slow = _between(at, sizes, 1.0 / np.asarray(found[0], dtype=float))
+    beside = _between(at, sizes, np.asarray(found[1], dtype=float))
+    # Decode meets prompts in proportion to the time they run.
+    met = prompts.alone_s[:, 0, :] * slow * bins.weight
+    mean = ((met * beside).sum(axis=1) / met.sum(axis=1))[:, None]
+    decode_single = np.clip(speeds[1] * mean / speeds[1][:, middle, None], 1e-6, 1.0)
+    return Contention(speeds[0], speeds[2], decode_single, speeds[3], slow * speeds[0][:, middle, None])
+
+
+def _between(at: FloatArray, grid: FloatArray, values: FloatArray) -> FloatArray:
+    """Row-wise linear interpolation on ascending grids."""
+    left = np.clip((at[:, :, None] >= grid[:, None, :]).sum(axis=2) - 1, 0, grid.shape[1] - 2)
+    low, high = gather(grid, left), gather(grid, left + 1)
+    share = np.clip((at - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
+    return np.asarray(gather(values, left) * (1.0 - share) + gather(values, left + 1) * share)
+
+
+def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
+    """Saturation rate in requests per second, shape (n,)."""
+    prompts = 1.0 / (lengths.prompt * tables.prompts.token_s)
+    if lengths.decoding_share <= 0.0:
+        return np.asarray(prompts[:, 0])
+    speed = np.hstack((np.ones_like(prompts), tables.contention.prefill_packed))
+    life = lengths.decode * tables.step_s
+    at_limit = tables.nodes.at(life, tables.limit[:, None])[:, 0]
+    rate = tandem_saturation(
+        tables.nodes,
+        prompts * speed * lengths.decoding_share,
+        life / tables.contention.decode_packed,
+        at_limit,
+        tables.limit,
+        tables.capacity.places + tables.capacity.tooth,
+        1.0 + (lengths.prompt2 / lengths.prompt**2 - 2.0) * lengths.overlap,
+    )
+    return np.asarray(rate / lengths.decoding_share)
