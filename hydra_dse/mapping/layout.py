@@ -74,9 +74,9 @@ def work_shares(chiplets: Sequence[Chiplet]) -> FloatArray:
 
 def overlaps(rows: FloatArray, columns: FloatArray) -> FloatArray:
     """Overlap of two cuts of the unit interval, shape (rows, columns); sums to 1."""
-    row_ends, column_ends = np.cumsum(rows), np.cumsum(columns)
-    low = np.maximum((row_ends - rows)[:, None], (column_ends - columns)[None, :])
-    high = np.minimum(row_ends[:, None], column_ends[None, :])
+    row_ends, column_ends = rows.cumsum(), columns.cumsum()
+    low = np.maximum((row_ends - rows)[:, None], column_ends - columns)
+    high = np.minimum(row_ends[:, None], column_ends)
     return np.asarray(np.maximum(high - low, 0.0))
 
 

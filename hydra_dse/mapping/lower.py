@@ -58,12 +58,13 @@ def map_design(design: Design, model: Model) -> MappedDesign:
 def map_operands(design: Design, operands: Operands, nominal: bool = False) -> MappedDesign:
     """Lower a design for given operands; `nominal` counts every die of a group alike and keeps nothing resident."""
     sites = memory_sites(design.package)
+    share = bandwidth_shares(sites)
     pools = pool_names(design)
     members = {name: groups_of_pool(design.package, name) for name in pools}
     uses = {group.name: sum(group in members[name] for name in pools) for group in design.package.dies}
     return MappedDesign(
         pools=tuple(
-            _PoolMapper(design.package, design.mapping, operands, sites, members[name], uses, nominal).pool(name)
+            _PoolMapper(design.package, design.mapping, operands, share, members[name], uses, nominal).pool(name)
             for name in pools
         ),
         memory=memory_plan(sites, operands),
@@ -95,7 +96,7 @@ class _PoolMapper:
     package: Package
     choice: MappingChoice
     operands: Operands
-    sites: Sequence[MemorySite]
+    site_share: FloatArray
     members: tuple[DieGroup, ...]
     uses: dict[str, int]
     nominal: bool
@@ -104,10 +105,11 @@ class _PoolMapper:
         """Return the mapped pool."""
         if not self.members:
             return MappedPool(name, (), ())
+        homes = self._execution_group(self.members)
         groups: list[ExecutionGroup] = []
-        index = self._groups_of_classes(groups)
+        index = self._groups_of_classes(groups, homes)
         placed = [(o, index[o.kind]) for o in self.operands.operators if o.kind in index]
-        moves = transfers_of(placed, groups, self._execution_group(self.members))
+        moves = transfers_of(placed, groups, homes)
         resident = self._resident_share([operator for operator, _ in placed])
         shares = [tuple(group.work_share.tolist()) for group in groups]
         return MappedPool(
@@ -129,7 +131,7 @@ class _PoolMapper:
     def _splits(self) -> bool:
         return self.choice.parallelism == "tensor"
 
-    def _groups_of_classes(self, groups: list[ExecutionGroup]) -> dict[OperatorClass, int]:
+    def _groups_of_classes(self, groups: list[ExecutionGroup], homes: ExecutionGroup) -> dict[OperatorClass, int]:
         """Append the execution groups that the operators need; return the group of each class that has one."""
         index: dict[OperatorClass, int] = {}
         numbers: dict[tuple[str, ...], int] = {}
@@ -140,7 +142,7 @@ class _PoolMapper:
             names = tuple(group.name for group in chosen)
             if names not in numbers:
                 numbers[names] = len(groups)
-                groups.append(self._execution_group(chosen))
+                groups.append(homes if names == homes.die_groups else self._execution_group(chosen))
             index[kind] = numbers[names]
         return index
 
@@ -148,7 +150,7 @@ class _PoolMapper:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
         chiplets = [group.chiplet for group in groups for _ in range(group.count)]
         work = np.full(len(dies), 1.0 / len(dies)) if self.nominal else work_shares(chiplets)
-        at = bandwidth_shares(self.sites)
+        at = self.site_share
         cache = fetch_matrix(at, work, self.choice.homes)
         return ExecutionGroup(
             die_groups=tuple(group.name for group in groups),

@@ -33,19 +33,23 @@ def transfers_of(
     placed: Sequence[tuple[Operator, int]], groups: Sequence[ExecutionGroup], homes: ExecutionGroup
 ) -> list[tuple[Transfer, ...]]:
     """Return the transfers of each operator; `homes` is the group of all dies, which holds the residual stream."""
-    gathers = [_gather(group, homes) for group in groups]
-    reduces = [_reduce(group, homes) for group in groups]
+    gathers: dict[int, Shares] = {}
+    reduces: dict[int, Shares] = {}
     moves: list[tuple[Transfer, ...]] = []
     previous: tuple[Operator, int] | None = None
     for operator, group in placed:
         mine = []
         if operator.gather_elements_per_token > 0:
+            if group not in gathers:
+                gathers[group] = _gather(groups[group], homes)
             mine += _transfer(gathers[group], operator.gather_elements_per_token, "gather")
         elif previous is not None and _follows(operator, previous[0]) and previous[1] != group:
             # Half of what an operator holds per token is its input, half its output.
             width = operator.activation_elements_per_token / 2
             mine += _transfer(_forward(groups[previous[1]], groups[group]), width, "forward")
         if operator.reduce_elements_per_token > 0:
+            if group not in reduces:
+                reduces[group] = _reduce(groups[group], homes)
             mine += _transfer(reduces[group], operator.reduce_elements_per_token, "reduce")
         moves.append(tuple(mine))
         if operator.kind is not OperatorClass.NORM:
