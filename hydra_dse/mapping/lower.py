@@ -45,7 +45,7 @@ def map_design(design: Design, model: Model) -> MappedDesign:
     memories, mapping choice, pools and precision, not topology, placement, links or batch limits.
     """
     operands = operands_of(model, precision_of(design, model))
-    key = (id(operands), components_key(design.package), design.policy.serving, mapping_key(design.mapping))
+    key = (operands, components_key(design.package), design.policy.serving, mapping_key(design.mapping))
     found = _CACHE.get(key)
     if found is None:
         found = map_operands(design, operands)
