@@ -14,9 +14,9 @@ from hydra_dse.results import Evaluation, metric
 
 
 def console() -> Console:
-    """A console on standard output; 120 columns and no control characters when it is not a terminal."""
+    """A console on standard output; wide and without control characters when it is not a terminal."""
     terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else 120, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    return Console(width=None if terminal else 200, highlight=False, soft_wrap=False, emoji=False, markup=False)
 
 
 def number(value: float | None) -> str:
@@ -41,7 +41,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     """Print rows of strings; the first `left` columns are aligned left, the others right."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index < left else "right", no_wrap=index == 0)
+        table.add_column(Text(column), justify="left" if index < left else "right", no_wrap=index == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
