@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulators.noi import FluidProcessor, fair_speeds
-from simulators.noi.sharing import undominated
 
 
 def test_two_equal_jobs_on_one_resource_get_half_each() -> None:
@@ -52,14 +51,6 @@ def test_every_allocation_is_feasible_and_every_slowed_job_has_a_bottleneck(
     for job in np.flatnonzero(speeds < 1.0 - 1e-9):
         largest = taken[job] >= taken.max(axis=0) - 1e-6
         assert (full & largest).any()
-
-
-@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_dropping_dominated_resources_keeps_the_busiest_of_each(resources: int, seed: int) -> None:
-    usage = np.random.default_rng(seed).integers(0, 5, (2, resources)) / 4.0
-    kept = undominated(usage)
-    for column in usage.T:
-        assert ((kept >= column[:, None]).all(axis=0)).any()
 
 
 class Work:
