@@ -71,8 +71,9 @@ def new_figure(width_in: float = _WIDTH_IN, height_in: float = _HEIGHT_IN) -> tu
 
 
 def axis_label(name: str) -> str:
-    """Metric name with its unit."""
-    return f"{name.rsplit('_s', 1)[0] if name.endswith('_s') else name} [{metric(name).unit}]".replace("_", " ")
+    """Short label of a metric with its unit."""
+    found = metric(name)
+    return f"{found.label} [{found.unit}]"
 
 
 def front_figure(x_name: str, y_name: str, clouds: Sequence[Points], front: Points, simulated: Points | None) -> Figure:
@@ -87,8 +88,8 @@ def front_figure(x_name: str, y_name: str, clouds: Sequence[Points], front: Poin
             simulated.x, simulated.y, xerr=simulated.x_error, yerr=simulated.y_error, fmt="s", ms=4.5,
             color=RED, ecolor=RED, elinewidth=0.9, capsize=2, label=simulated.label, zorder=4,
         )  # fmt: skip
-    for set_scale, values, unit in ((axes.set_xscale, front.x, x_name), (axes.set_yscale, front.y, y_name)):
-        if metric(unit).unit == "s" and len(values) and np.nanmax(values) > 8 * np.nanmin(values) > 0:
+    for name, set_scale in ((x_name, axes.set_xscale), (y_name, axes.set_yscale)):
+        if metric(name).unit == "s":
             set_scale("log")
     axes.set_xlabel(axis_label(x_name))
     axes.set_ylabel(axis_label(y_name))

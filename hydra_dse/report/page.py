@@ -21,7 +21,7 @@ caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.text { text-align: left; } thead th { background: var(--soft); }
 figure { margin: 1rem 0; } figure img { max-width: 100%; height: auto; } figcaption { font-size: .9rem; }
-.figures { display: flex; flex-wrap: wrap; gap: 1rem; } .figures figure { flex: 1 1 22rem; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; } .figures figure { flex: 1 1 26rem; max-width: 40rem; }
 @media print { nav { display: none; } body { max-width: none; } h2 { break-after: avoid; }
   figure { break-inside: avoid; } }
 """
