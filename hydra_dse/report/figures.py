@@ -127,7 +127,7 @@ def floorplan_figure(tiles: Sequence[Tile], wires: Sequence[Wire]) -> Figure:
         axes.add_patch(
             Rectangle(corner, 0.84 * tile.width_mm, 0.84 * tile.height_mm, color=colours[tile.group], alpha=0.35)
         )
-        axes.text(tile.x_mm, tile.y_mm, tile.label, ha="center", va="center", fontsize=7, zorder=5)
+        axes.text(tile.x_mm, tile.y_mm + 0.28 * tile.height_mm, tile.label, ha="center", va="center", fontsize=7)
     heat = colormaps["inferno_r"]
     for wire in wires:
         (x0, y0), (x1, y1) = wire.start, wire.end
