@@ -10,11 +10,12 @@ from itertools import zip_longest
 
 import numpy as np
 
-from hydra_dse.hardware.components import Slot, Topology
+from hydra_dse.hardware.components import Topology
 from hydra_dse.placement.assignment import matched
 from hydra_dse.placement.patterns import Pattern
 from hydra_dse.placement.problem import FloatArray, IntArray, Problem
 from hydra_dse.placement.region import Layout
+from hydra_dse.placement.ring import ring_order
 from hydra_dse.rng import derive
 
 DRAWS = 200
@@ -112,37 +113,6 @@ def divide(stacks: int, demands: Sequence[float]) -> list[int]:
         rates = [part / demand if demand > 0 else np.inf for part, demand in zip(parts, demands, strict=True)]
         parts[min(range(len(parts)), key=lambda index: (rates[index], parts[index], -demands[index]))] += 1
     return parts
-
-
-def ring_order(topology: Topology) -> list[int]:
-    """Slots from the outside in: left and right columns middle-out, top and bottom middle-out, corners, the rest."""
-    left, right, top, bottom = _sides(topology.slots)
-    middle_x, middle_y = (left + right) / 2, (top + bottom) / 2
-
-    def rank(slot: int) -> tuple[int, float, int]:
-        place = topology.slots[slot]
-        off_x, off_y = abs(place.x_mm - middle_x), abs(place.y_mm - middle_y)
-        at_side = min(place.x_mm - left, right - place.x_mm) < place.width_mm
-        at_end = min(place.y_mm - top, bottom - place.y_mm) < place.height_mm
-        if at_side and at_end:
-            return 2, off_x + off_y, slot
-        if at_side:
-            return 0, off_y, slot
-        if at_end:
-            return 1, off_x, slot
-        return 3, -off_x - off_y, slot
-
-    return sorted(range(len(topology.slots)), key=rank)
-
-
-def _sides(slots: Sequence[Slot]) -> tuple[float, float, float, float]:
-    """Extent of the package: left, right, top, bottom, in mm."""
-    return (
-        min(slot.x_mm - slot.width_mm / 2 for slot in slots),
-        max(slot.x_mm + slot.width_mm / 2 for slot in slots),
-        min(slot.y_mm - slot.height_mm / 2 for slot in slots),
-        max(slot.y_mm + slot.height_mm / 2 for slot in slots),
-    )
 
 
 def _manhattan(topology: Topology, slot: int, others: Sequence[int]) -> float:

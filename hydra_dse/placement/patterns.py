@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.hardware.components import Topology
 from hydra_dse.placement.region import Graph, Layout, bits, grow, mask_of, most_leaves
+from hydra_dse.placement.ring import ring_order
 from hydra_dse.routing import RouteTable, adjacency, route
 
 FloatArray = NDArray[np.float64]
@@ -66,13 +67,29 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def patterns(graph: Graph, core_count: int, leaf_count: int) -> tuple[Pattern, ...]:
-    """Return up to `MAX_PATTERNS` legal layouts, best first by the balanced cost; none where none was found."""
+    """Return up to `MAX_PATTERNS` legal layouts, best first by the balanced cost, and that with leaves on the ring.
+
+    Empty where none was found.
+    """
     found = dict.fromkeys(
         _descend(graph, start, weights) for start in _starts(graph, core_count, leaf_count) for weights in _WEIGHTS
     )
     costs = {layout: _cost(graph, *_indicators(graph, layout), _WEIGHTS[0])[0] for layout in found}
-    ranked = sorted(found, key=lambda layout: (costs[layout], layout.core, layout.leaves))
-    return tuple(Pattern(graph.topology, layout) for layout in ranked[:MAX_PATTERNS])
+    ranked = sorted(found, key=lambda layout: (costs[layout], layout.core, layout.leaves))[:MAX_PATTERNS]
+    ring = _on_ring(graph, core_count, leaf_count)
+    if ring is not None and ring not in ranked:
+        ranked.append(ring)
+    return tuple(Pattern(graph.topology, layout) for layout in ranked)
+
+
+def _on_ring(graph: Graph, core_count: int, leaf_count: int) -> Layout | None:
+    """Leaves from the outside in and core from the inside out, mended: the layout of HYDRA's heuristic."""
+    order = ring_order(graph.topology)
+    leaves = [slot for slot in order if graph.leaf_slots >> slot & 1][:leaf_count]
+    core = [slot for slot in reversed(order) if graph.core_slots >> slot & 1 and slot not in leaves][:core_count]
+    if len(core) < core_count or len(leaves) < leaf_count:
+        return None
+    return mended(graph, Layout(mask_of(core), mask_of(leaves)))
 
 
 def _starts(graph: Graph, core_count: int, leaf_count: int) -> list[Layout]:
@@ -161,3 +178,16 @@ def _swapped(graph: Graph, layout: Layout, pairs: NDArray[np.int64]) -> tuple[Fl
         many[rows, pairs[:, 1]] = indicator[0, pairs[:, 0]]
         results.append(many)
     return results[0], results[1]
+
+
+def mended(graph: Graph, layout: Layout) -> Layout | None:
+    """Exchange slots while that removes defects; None where it gets stuck."""
+    defects = graph.defects(layout)
+    while defects:
+        moves = [exchange(layout, a, b) for a, b in swaps(graph, layout).tolist()]
+        counts = [graph.defects(move) for move in moves]
+        best = int(np.argmin(counts)) if counts else -1
+        if best < 0 or counts[best] >= defects:
+            return None
+        layout, defects = moves[best], counts[best]
+    return layout

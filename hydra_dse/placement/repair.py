@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from hydra_dse.placement.assignment import matched
-from hydra_dse.placement.patterns import Pattern, exchange, patterns, swaps
+from hydra_dse.placement.patterns import Pattern, mended, patterns
 from hydra_dse.placement.problem import IntArray, Problem
-from hydra_dse.placement.region import Graph, Layout
+from hydra_dse.placement.region import Layout
 
 
 def repaired(problem: Problem, slots: IntArray) -> IntArray | None:
@@ -33,24 +31,11 @@ def repaired(problem: Problem, slots: IntArray) -> IntArray | None:
 
 def _nearest(problem: Problem, wanted: Layout) -> Iterator[Layout]:
     """Yield the mended layout, then the known ones by the number of slots that differ."""
-    mended = _mended(problem.graph, wanted)
-    if mended is not None:
-        yield mended
+    near = mended(problem.graph, wanted)
+    if near is not None:
+        yield near
     known = patterns(problem.graph, problem.core_count, problem.leaf_count)
     yield from sorted((pattern.layout for pattern in known), key=lambda layout: _difference(layout, wanted))
-
-
-def _mended(graph: Graph, layout: Layout) -> Layout | None:
-    """Exchange slots while that removes defects; None where it gets stuck."""
-    defects = graph.defects(layout)
-    while defects:
-        moves = [exchange(layout, a, b) for a, b in swaps(graph, layout).tolist()]
-        counts = [graph.defects(move) for move in moves]
-        best = int(np.argmin(counts)) if counts else -1
-        if best < 0 or counts[best] >= defects:
-            return None
-        layout, defects = moves[best], counts[best]
-    return layout
 
 
 def _difference(layout: Layout, wanted: Layout) -> int:

@@ -94,7 +94,7 @@ class RouteTable:
         return int(self.layers.max(initial=0)) + 1
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def route(topology: Topology, transit: tuple[bool, ...]) -> RouteTable:
     """Return the routes among all slots, where only slots with `transit` True may be passed through.
 

@@ -13,9 +13,10 @@ from hydra_dse.design.nouns import Placement
 from hydra_dse.errors import InputError
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.placement import place, placement_violations
-from hydra_dse.placement.baselines import divide, ring_order
+from hydra_dse.placement.baselines import divide
 from hydra_dse.placement.problem import Problem
 from hydra_dse.placement.repair import repaired
+from hydra_dse.placement.ring import ring_order
 from hydra_dse.routing import build_topology
 from tests.placement.pieces import mesh, package, random_traffic, two_sizes
 
