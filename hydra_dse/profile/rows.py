@@ -99,6 +99,7 @@ class RowMaker:
         self.rates = {group.name: rates(group.chiplet) for group in package.dies if group.count > 0}
         self.group_of = [group.name for group in package.dies for _ in range(group.count)]
         self.links = links_of_sites(package, mapped, load)
+        self.bandwidth: dict[tuple[float, ...], FloatArray] = {}
         self.hops = load.routes.hops[load.slot_of[:, None], load.slot_of]
 
     def row(self, pool: MappedPool) -> PoolRow:
@@ -151,17 +152,25 @@ class RowMaker:
         return patterns, moves, tuple(tuple(index[id(t.share)] for t in m.transfers) for m in pool.operators)
 
     def _sites(self, pool: MappedPool) -> tuple[FloatArray, FloatArray]:
+        """Seconds per byte of each access kind at each site, and joules per byte of weights and caches."""
         joules = np.array([site.joules_per_byte for site in self.mapped.sites])
         seconds, energy = [], []
         for group in pool.groups:
             rates = [self.rates[self.group_of[die]] for die in group.dies]
             for kind in KINDS:
                 fetch = group.weight_fetch if kind == "weights" else group.cache_fetch
-                share = np.array([rate.memory[kind] for rate in rates], dtype=np.float64)
-                reached = site_bandwidth(self.mapped.sites, self.links, share)
+                reached = self._reached(tuple(float(rate.memory[kind]) for rate in rates))
                 seconds.append(site_seconds_per_byte(fetch, reached))
             energy += [group.weight_fetch.sum(axis=1) @ joules, group.cache_fetch.sum(axis=1) @ joules]
         return np.array(seconds), np.array(energy)
+
+    def _reached(self, efficiency: tuple[float, ...]) -> FloatArray:
+        """Bandwidth of sites for dies of these efficiencies; one column where all are alike."""
+        if len(set(efficiency)) == 1:
+            efficiency = efficiency[:1]
+        if efficiency not in self.bandwidth:
+            self.bandwidth[efficiency] = site_bandwidth(self.mapped.sites, self.links, np.array(efficiency))
+        return self.bandwidth[efficiency]
 
     def _latencies_s(
         self, pool: MappedPool, moves: Sequence[Transfer], transfers: Sequence[Sequence[int]]
