@@ -71,7 +71,8 @@ class PoolState:
         at_nodes: probabilities projected on batch nodes, shape (n, k + 1); column 0 is the empty pool.
         full: probability that the limit is reached or exceeded.
         load: offered over highest rate of the pool.
-        queue_ratio: ratio `r` of the geometric queue length given that the pool is full.
+        queue_ratio: ratio `r` of the geometric tail of the queue, `ρ^(1/v)`.
+        queues: probability that a full pool has a queue, such that the mean queue is that of Allen–Cunneen.
         in_service: mean number in service.
     """
 
@@ -79,16 +80,18 @@ class PoolState:
     full: FloatArray
     load: FloatArray
     queue_ratio: FloatArray
+    queues: FloatArray
     in_service: FloatArray
 
     def beyond(self, places: FloatArray) -> FloatArray:
         """Mean number waiting beyond the first `places` waiting places, `E[(q − places)⁺]`."""
         r = self.queue_ratio
-        return np.asarray(self.full * r ** (places + 1.0) / (1.0 - r))
+        return np.asarray(self.full * self.queues * r**places / (1.0 - r))
 
     def exceeds(self, places: FloatArray) -> FloatArray:
         """Probability of `places` or more waiting, which is what an arrival beyond them sees."""
-        return np.asarray(self.full * self.queue_ratio**places)
+        tail = self.queues * self.queue_ratio ** np.maximum(places - 1.0, 0.0)
+        return np.asarray(self.full * np.where(places > 0, tail, 1.0))
 
 
 def limited_sharing(
@@ -128,8 +131,9 @@ def limited_sharing(
         full[rows] = np.take_along_axis(probability, whole[rows, None].astype(int), axis=1)[:, 0] + solved.beyond
         in_service[rows] = served.sum(axis=1) + solved.beyond * limit[rows]
     steady = np.minimum(load, 1.0 - 1e-9)
-    scaled = burst.wait * steady
-    return PoolState(at_nodes, full, load, scaled / (1.0 - steady + scaled), in_service)
+    ratio = steady ** (1.0 / burst.wait)
+    queues = np.minimum(burst.wait * steady / (1.0 - steady) * (1.0 - ratio), 1.0)
+    return PoolState(at_nodes, full, load, ratio, queues, in_service)
 
 
 def _buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64], int]]:

@@ -177,7 +177,12 @@ class Delays:
 
 
 def delays(
-    impact: Impact, rate: FloatArray, lengths: LengthMoments, stalls: bool, per_gap: FloatArray | None = None
+    impact: Impact,
+    rate: FloatArray,
+    lengths: LengthMoments,
+    stalls: bool,
+    arrival_scv: float = 1.0,
+    per_gap: FloatArray | None = None,
 ) -> Delays:
     """Solve `τ(b)` at prompt rates.
 
@@ -186,6 +191,7 @@ def delays(
         rate: prompts per second, shape (n, m).
         lengths: of the requests.
         stalls: decoders stand while prompts run, so that nothing bounds τ.
+        arrival_scv: squared coefficient of variation of the gaps.
         per_gap: prompts that come between two decode iterations, where they come as slots fall free (saturation);
             None = as they arrive.
     """
@@ -195,7 +201,7 @@ def delays(
     step = impact.step_s
     for _ in range(3 if per_gap is None else 1):
         arriving = rate * np.minimum(np.maximum(step, impact.alone_s), impact.full_s) if per_gap is None else per_gap
-        packing = packing_of(arriving, impact.room)
+        packing = packing_of(arriving, impact.room, arrival_scv)
         light = np.maximum(impact.light - impact.saved * (1.0 - 1.0 / packing), least)
         each = (1.0 - full) * light + full * impact.heavy
         step = np.minimum(impact.step_s / np.maximum(1.0 - rate * each, 1e-6), bound)
@@ -217,7 +223,7 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
         alone = batch / (decode * impact.step_s[:, 0])
         rate = alone
         for _ in range(6):
-            found = delays(impact, rate[:, None], lengths, tables.prefill_first, (batch / decode)[:, None])
+            found = delays(impact, rate[:, None], lengths, tables.prefill_first, per_gap=(batch / decode)[:, None])
             # A geometric step towards 1/X = E[d]·d(b)/b + e(X).
             rate = np.sqrt(rate / (1.0 / alone + found.each_s[:, 0]))
         step = batch / (decode * rate)
@@ -247,7 +253,7 @@ class Colocated:
         """Solve at arrival rates of shape (n,)."""
         tables, lengths = self.tables, self.lengths
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        found = delays(self.impact, served[:, None], lengths, tables.prefill_first)
+        found = delays(self.impact, served[:, None], lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
         state = self._chain(served, residence, found, arrival_scv)
         queue = self._queue(served, residence, arrival_scv)
@@ -295,7 +301,9 @@ class Colocated:
             own_s=tables.prompts.alone_s,
             own_weight=self.lengths.prompt_bins.weight,
             waits=queue.waits,
-            wait_s=queue.wait_points() + queue.mates_s[:, :, None],
+            wait_s=queue.wait_points(),
+            mates_s=queue.mates_s,
+            lone_mates_s=queue.lone_mates_s,
             beside=beside,
             mean_wait_s=wait.sum(axis=1),
             residual_s=residual,

@@ -11,15 +11,12 @@ from hydra_dse.estimator.chain import PoolState
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch, packed_batch, prefill_times
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
-from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
+from hydra_dse.estimator.nodes import BatchNodes, nodes_of
 from hydra_dse.estimator.saturation import tandem_saturation
 from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
-
-# Prompt sizes, as shares of the size bins, for which the slowdown by decode is asked.
-SIZES = 5
 
 
 @dataclass(frozen=True)
@@ -141,26 +138,16 @@ def _contention(
     speeds = [*profile.contention.speeds(single, decode), *profile.contention.speeds(packed, decode)]
     speeds = [np.broadcast_to(np.asarray(speed, dtype=float), nodes.batch.shape) for speed in speeds]
     middle = nodes.count // 2
-    sizes = np.minimum(np.quantile(bins.size, np.linspace(0.0, 1.0, SIZES)), profile.token_budget[:, None])
+    sizes = np.minimum(bins.size, profile.token_budget[:, None])
     none = np.zeros_like(sizes)
     chunks = chunk_batch(sizes, none, none + 1.0, none, lengths)
     found = profile.contention.speeds(chunks, decode_batch(nodes.batch[:, middle, None], lengths))
-    at = np.minimum(bins.size, profile.token_budget[:, None])
-    slow = _between(at, sizes, 1.0 / np.asarray(found[0], dtype=float))
-    beside = _between(at, sizes, np.asarray(found[1], dtype=float))
+    slow, beside = 1.0 / np.asarray(found[0], dtype=float), np.asarray(found[1], dtype=float)
     # Decode meets prompts in proportion to the time they run.
     met = prompts.alone_s[:, 0, :] * slow * bins.weight
     mean = ((met * beside).sum(axis=1) / met.sum(axis=1))[:, None]
     decode_single = np.clip(speeds[1] * mean / speeds[1][:, middle, None], 1e-6, 1.0)
     return Contention(speeds[0], speeds[2], decode_single, speeds[3], slow * speeds[0][:, middle, None])
-
-
-def _between(at: FloatArray, grid: FloatArray, values: FloatArray) -> FloatArray:
-    """Row-wise linear interpolation on ascending grids."""
-    left = np.clip((at[:, :, None] >= grid[:, None, :]).sum(axis=2) - 1, 0, grid.shape[1] - 2)
-    low, high = gather(grid, left), gather(grid, left + 1)
-    share = np.clip((at - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
-    return np.asarray(gather(values, left) * (1.0 - share) + gather(values, left + 1) * share)
 
 
 def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:

@@ -38,6 +38,7 @@ class Entry:
     Attributes:
         own_s: a prompt of each size bin alone, shape (n, j, bins); own_weight: (bins,).
         waits: probability to wait for work ahead, (n, j); wait_s: slices of that wait, (n, j, slices).
+        mates_s: mean wait for prompts packed behind, by size, of those that wait, lone_mates_s: of the others.
         beside: probability of each batch, (n, j).
         mean_wait_s: mean of both waits and the residual over all requests, (n,).
         residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
@@ -48,6 +49,8 @@ class Entry:
     own_weight: FloatArray
     waits: FloatArray
     wait_s: FloatArray
+    mates_s: FloatArray
+    lone_mates_s: FloatArray
     beside: FloatArray
     mean_wait_s: FloatArray
     residual_s: FloatArray | None
@@ -144,11 +147,14 @@ def ttft_spread(entry: Entry) -> Mixture:
     free = ((1.0 - entry.blocked)[:, None] * entry.beside)[:, :, None]
     idle = np.zeros((n, j, 1)) if entry.residual_s is None else entry.residual_s[:, :, None] * 2.0 * RESIDUALS
     idle_weight = np.full(idle.shape[2], 1.0 / idle.shape[2])
-    waits = np.concatenate((idle, entry.wait_s), axis=2)
     idle_part = free * (1.0 - entry.waits)[:, :, None] * idle_weight
-    weights = np.concatenate((idle_part, free * entry.waits[:, :, None] * WAIT_WEIGHTS), axis=2)
-    value = waits[:, :, :, None] + entry.own_s[:, :, None, :]
-    weight = weights[:, :, :, None] * entry.own_weight
+    lone = idle[..., None] + (entry.own_s + entry.lone_mates_s)[:, :, None, :]
+    # Half of those that wait have no one behind them, the other half twice the mean: not all of them the mean.
+    first = entry.wait_s[..., None] + entry.own_s[:, :, None, :]
+    value = np.concatenate((lone, first, first + 2.0 * entry.mates_s[:, :, None, :]), axis=2)
+    behind_part = free * entry.waits[:, :, None] * (WAIT_WEIGHTS / 2.0)
+    weights = np.concatenate((idle_part, behind_part, behind_part), axis=2)
+    weight = weights[..., None] * entry.own_weight
     held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * EXPONENTIAL_POINTS
     own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
     late = (entry.mean_wait_s[:, None] + held)[:, :, None] + own[:, None, :]

@@ -51,7 +51,8 @@ class PromptQueue:
         waits: probability to wait for work ahead.
         wait_s: mean wait of those that wait.
         wait_shape: shape of a gamma distribution of that wait.
-        mates_s: mean extra time for prompts packed behind, of those that wait; lone_mates_s: of the others.
+        mates_s: mean extra time for prompts packed behind one of each size that waits, shape (n, j, bins);
+            lone_mates_s: behind one that does not; bin_weight: of the size bins.
     """
 
     busy: FloatArray
@@ -64,6 +65,7 @@ class PromptQueue:
     wait_shape: FloatArray
     mates_s: FloatArray
     lone_mates_s: FloatArray
+    bin_weight: FloatArray
 
     @property
     def mean_wait_s(self) -> FloatArray:
@@ -73,7 +75,8 @@ class PromptQueue:
     @property
     def company_s(self) -> FloatArray:
         """Mean extra time for prompts packed behind."""
-        return np.asarray(self.waits * self.mates_s + (1.0 - self.waits) * self.lone_mates_s)
+        waiting, lone = self.mates_s @ self.bin_weight, self.lone_mates_s @ self.bin_weight
+        return np.asarray(self.waits * waiting + (1.0 - self.waits) * lone)
 
     def wait_points(self) -> FloatArray:
         """Mean wait of those that wait in the slices of `WAIT_EDGES`, shape (n, j, slices)."""
@@ -88,19 +91,28 @@ def gap_within(share: FloatArray, scv: float) -> FloatArray:
     return np.asarray(gammainc(shape, shape * share))
 
 
-def packing_of(arrivals: FloatArray, most: FloatArray) -> FloatArray:
-    """Mean prompts in an iteration that has any, when `arrivals` come per iteration: `u/(1 − e^{−u})`."""
+def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
+    """Mean prompts in an iteration that has any, when `u = arrivals` come per iteration.
+
+    `1/(1 − A)`, A the probability that the next one comes before an iteration ends that began at a random instant
+    of the gap: `A = F(u) − F₁(u)/u` with F the gamma distribution of a gap of mean 1, F₁ its partial mean.  For
+    Poisson arrivals this is `u/(1 − e^{−u})`, the mean of a Poisson number given that it is not 0.
+    """
     u = np.maximum(arrivals, 1e-9)
-    return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
+    if abs(scv - 1.0) < 1e-12:
+        return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
+    shape = 1.0 / max(scv, 1e-3)
+    alone = 1.0 - gammainc(shape, shape * u) + gammainc(shape + 1.0, shape * u) / u
+    return np.asarray(np.clip(1.0 / np.maximum(alone, 1e-3), 1.0, most))
 
 
 def packed_service(
-    rate: FloatArray, times: PrefillTimes, lengths: LengthMoments
+    rate: FloatArray, times: PrefillTimes, lengths: LengthMoments, arrival_scv: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Service time per prompt and size bin, shape (n, j, bins), packing, and share in full iterations.
 
-    Prompts that come during an iteration share the next one: `K = u/(1 − e^{−u})` of them, `u` arrivals per
-    iteration; a share ω of prompts finds enough company to fill the budget.
+    Prompts that come during an iteration share the next one (`packing_of`); a share ω of prompts finds enough
+    company to fill the budget.
     """
     weight = lengths.prompt_bins.weight
     alone = times.alone_s @ weight
@@ -109,7 +121,7 @@ def packed_service(
     for _ in range(4):
         each = np.maximum(alone - times.shared_s * (1.0 - 1.0 / packing), packed)
         u = rate * np.minimum(packing * each, times.full_s)
-        packing = packing_of(u, np.maximum(times.budget / lengths.prompt, 1.0))
+        packing = packing_of(u, np.maximum(times.budget / lengths.prompt, 1.0), arrival_scv)
     full = np.clip(rate * packed, 0.0, 1.0)
     saved = np.minimum(times.shared_s * (1.0 - 1.0 / packing), np.maximum(alone - packed, 0.0))
     light = times.alone_s - saved[..., None]
@@ -135,7 +147,7 @@ def prompt_queue(
             seen at an exponential time: finite at any load, equal to the stationary one far below saturation.
     """
     weight = lengths.prompt_bins.weight
-    service, packing, full = packed_service(rate, times, lengths)
+    service, packing, full = packed_service(rate, times, lengths, arrival_scv)
     mean = service @ weight
     second, third = service**2 @ weight, service**3 @ weight
     busy = rate * mean
@@ -150,7 +162,7 @@ def prompt_queue(
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
     mates = _mates(rate, wait, times, lengths, arrival_scv)
-    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, mates[0] @ weight, mates[1] @ weight)
+    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, *mates, weight)
 
 
 def _mates(
