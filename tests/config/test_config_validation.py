@@ -46,7 +46,7 @@ class Thing(Section):
     rate: Rate | None = None
     figure: Annotated[Square | Circle, Field(discriminator="shape")] | None = None
     parts: tuple[Part, ...] = ()
-    delays: dict[str, Seconds] = {}
+    delays: dict[str, Seconds] = Field(default_factory=dict)
     quiet: Flag = False
 
     @model_validator(mode="after")
