@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulators.iteration import Composition, Stretch, Work
 from simulators.package.coefficients import PlacedHardware, PlacedPool
 from simulators.package.lines import CONTEXT, SHARED, depends_on_rows_only, time_lines, upper_hull
 from simulators.package.rows import RowTable
 from simulators.package.tally import Counts, Tally
 from simulators.package.usage import UsageTable
-from simulators.serving.cost import Composition, Stretch, Work
 
 FloatArray = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.serving.cost import Stretch, Work
+from simulators.iteration import Stretch, Work
 
 FloatArray = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from simulators.iteration import Composition
 from simulators.package.coefficients import PlacedHardware, PlacedOperator, PlacedPool
 from simulators.package.lines import affine_demand, depends_on_rows_only, undominated
 from simulators.package.rows import demand_at
-from simulators.serving.cost import Composition
 
 FloatArray = NDArray[np.float64]
 

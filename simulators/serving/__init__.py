@@ -24,7 +24,7 @@ The policy, as any other implementation of it must follow it:
 
 from __future__ import annotations
 
-from simulators.serving.cost import Attended, Composition, FixedCost, IterationCost, Stretch, Work
+from simulators.iteration import Attended, Composition, FixedCost, IterationCost, Stretch, Work
 from simulators.serving.memory import CacheShape
 from simulators.serving.run import Outcome, run
 from simulators.serving.server import System

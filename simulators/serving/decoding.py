@@ -12,7 +12,7 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.serving.cost import Attended
+from simulators.iteration import Attended
 from simulators.serving.recorder import Recorder
 from simulators.serving.sequence import Sequence
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from hydra_dse.records.nouns import IterationRecord
-from simulators.serving.cost import Attended, Composition, IterationCost, Work
+from simulators.iteration import Attended, Composition, IterationCost, Work
 from simulators.serving.decoding import DecodeSet
 from simulators.serving.sequence import Sequence
 

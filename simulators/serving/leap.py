@@ -14,7 +14,7 @@ import simpy
 from numpy.typing import NDArray
 
 from simulators.clock import at
-from simulators.serving.cost import Stretch, Work
+from simulators.iteration import Stretch, Work
 
 if TYPE_CHECKING:
     from simulators.serving.engine import Engine, Plan

@@ -14,8 +14,8 @@ from hydra_dse.policy import Policy
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.clock import at
+from simulators.iteration import IterationCost, Work
 from simulators.noi import FluidProcessor, SoloProcessor
-from simulators.serving.cost import IterationCost, Work
 from simulators.serving.engine import Engine, EngineLimits
 from simulators.serving.leap import Leaper
 from simulators.serving.memory import CacheMemory, CacheShape

@@ -20,11 +20,11 @@ from hydra_dse.rng import derive
 from hydra_dse.workload import at_rate
 from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
+from simulators.iteration import Work
 from simulators.package import PackageCost, PlacedHardware, ledger_of
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
 from simulators.package.usage import keep_contended
-from simulators.serving.cost import Work
 from simulators.serving.memory import CacheShape
 from simulators.serving.metrics import (
     Summary,
