@@ -8,7 +8,8 @@ from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import crowding, nondominated, ranks
 from hydra_dse.search.samplers import SAMPLERS
 from hydra_dse.search.scores import Scorer, ScoreTable
-from hydra_dse.search.study import Candidate, Search
+from hydra_dse.search.study import Search
+from hydra_dse.search.variants import Candidate
 
 __all__ = [
     "SAMPLERS",

@@ -51,11 +51,12 @@ class OuterSpace:
             positions[values[parameter.name]] for parameter, positions in zip(self.outer, self._index, strict=True)
         )
 
-    def variants(self, point: OuterPoint) -> list[Point]:
-        """Completed points of all inner variants that lie in the space, in the order of the inner grid."""
+    def variants(self, point: OuterPoint, chosen: Sequence[int] | None = None) -> list[tuple[int, Point]]:
+        """Index and completed point of the inner variants that lie in the space, all or those chosen, in order."""
         outer = self.values(point)
-        done = (self._completed(outer, inner) for inner in self._grid)
-        return [variant for variant in done if variant is not None]
+        indices = range(len(self._grid)) if chosen is None else chosen
+        done = ((index, self._completed(outer, self._grid[index])) for index in indices)
+        return [(index, variant) for index, variant in done if variant is not None]
 
     def _completed(self, outer: Point, inner: Point) -> Point | None:
         values = {**outer, **inner}

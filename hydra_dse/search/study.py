@@ -1,24 +1,21 @@
-"""The search: Optuna proposes outer points by generations, a scorer scores all their inner variants at once.
+"""The search: Optuna proposes outer points by generations, a scorer scores many inner variants of each at once.
 
-    search = Search(space, objectives, settings)
+    search = Search(experiment)
     while batch := search.propose():
         search.take(batch, scores)          # one ScoreTable per candidate, in order
 
 Optuna is asked and told only in memory; what is asked depends on the experiment and on earlier scores alone,
 so a stored run is resumed by proposing and taking its generations again with the stored scores.
+`study.best_trials` is never used (quadratic in trials): the archive is incremental.
 
 Of every generation after the first, three quarters are unseen neighbours of the front's outer points (loneliest
-first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Measured
-on an enumerated 17,040-point space with 10 % of its points over 8 seeds (worst share of the front's hypervolume):
-sampler alone 0.00-0.75, half neighbours 0.78-1.00, three quarters 0.87-1.00.  `random` and `qmc` stay pure, as
-baselines.
-`study.best_trials` is never used (quadratic in trials): the archive is incremental.
+first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Each is
+scored in the variants that `variants.py` chooses.  `random` and `qmc` stay pure, with whole grids, as baselines.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.design.space import Parameter, Point
+from hydra_dse.design.space import Parameter
 from hydra_dse.search.archive import Archive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.outer import OuterPoint, OuterSpace, evenly, is_ordered
@@ -35,6 +32,7 @@ from hydra_dse.search.pareto import FloatArray, crowding
 from hydra_dse.search.samplers import check_sampler, make_sampler
 from hydra_dse.search.scores import ScoreTable
 from hydra_dse.search.unseen import Unseen
+from hydra_dse.search.variants import Candidate, Variants
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -44,14 +42,6 @@ _GENERATIONS = 8
 _SMALLEST_POPULATION = 8
 _UNKNOWN_LOSS = 1e30
 _LEARNING = ("nsga2", "nsga3", "tpe")
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An outer point to score, with the inner variants that the budget allows."""
-
-    outer: OuterPoint
-    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
@@ -79,13 +69,12 @@ class Search:
         self.objectives = Objectives.named(experiment.objectives)
         self.archive = Archive(self.objectives)
         self.space = OuterSpace(experiment.space)
-        self._unseen = Unseen(self.space, self.settings.seed)
         self.population = generation_size(self.settings.trials, self.space.inner_count, self.settings.population)
         self.generation = 0
         self.scored = 0
-        self._asked: list[_Asked] = []
-        self._outers: list[OuterPoint] = []
-        self._first_rows: list[int] = []
+        self._unseen = Unseen(self.space, self.settings.seed)
+        self._variants = Variants(self.space.inner_count)
+        self._asked: list[_Asked | None] = []
         self._distributions = {parameter.name: _distribution(parameter) for parameter in self.space.outer}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         directions = [
@@ -104,45 +93,47 @@ class Search:
         """Candidates of the next generation; empty when the budget or the space is used up."""
         settings = self.settings
         self.study.sampler = make_sampler(settings.sampler, settings.seed, self.generation, self.population)
+        self._asked = []
+        learning = settings.sampler in _LEARNING and len(self.archive) > 0
+        active = self._variants.active(self.archive.rows.tolist()) if learning else [*range(self.space.inner_count)]
+        fronts = self._front_points() if learning else []
+        size = self._batch_size(self._variants.chosen_count(active))
         batch: list[Candidate] = []
         budget = settings.trials - self.scored
-        targets = self._targets()
-        while budget > 0 and len(batch) < self.population:
-            candidate = self._ask(budget, targets[len(batch)])
+        for place in range(size):
+            target = fronts[(place - place // 4 - 1) % len(fronts)] if fronts and place % 4 else None
+            candidate = self._ask(budget, target, active) if budget > 0 else None
             if candidate is None:
                 break
             batch.append(candidate)
             budget -= len(candidate.points)
-        return batch
+        return batch if batch else self._leftovers(fronts, budget)
 
     def take(self, batch: Sequence[Candidate], tables: Sequence[ScoreTable]) -> None:
         """Tell the scores of a proposed generation, one table per candidate, in order."""
         for asked, candidate, table in zip(self._asked, batch, tables, strict=True):
             losses, violation = self.objectives.losses(table.metrics), table.violation
-            self._outers.append(candidate.outer)
-            self._first_rows.append(self.archive.scored)
             self.archive.add(table.identities, losses, violation)
-            self._tell(asked, candidate, losses, violation)
+            self._variants.add(candidate)
+            if asked is not None:
+                self._tell(asked, candidate, losses, violation)
             self.scored += len(candidate.points)
         self._asked = []
         self.generation += 1
 
-    def _targets(self) -> list[OuterPoint | None]:
-        """For each place in the generation the front's outer point to look around, or None: follow the sampler."""
-        fronts: list[OuterPoint] = []
-        if self.settings.sampler in _LEARNING:
-            lonely = crowding(self.objectives.scaled(self.archive.losses))
-            order = np.argsort(-lonely, kind="stable")
-            fronts = list(dict.fromkeys(self._outer_of(int(self.archive.rows[index])) for index in order))
-        places = range(self.population)
-        return [
-            None if place % 4 == 0 or not fronts else fronts[(place - place // 4 - 1) % len(fronts)] for place in places
-        ]
+    def _batch_size(self, chosen: int) -> int:
+        """As many outer points as make a generation of the same number of designs as the first."""
+        whole = self.population * self.space.inner_count
+        return min(max(self.settings.population, self.population), max(self.population, whole // chosen))
 
-    def _outer_of(self, row: int) -> OuterPoint:
-        return self._outers[bisect_right(self._first_rows, row) - 1]
+    def _front_points(self) -> list[OuterPoint]:
+        """Outer points of the front, those of the loneliest designs first."""
+        lonely = crowding(self.objectives.scaled(self.archive.losses))
+        order = np.argsort(-lonely, kind="stable")
+        return list(dict.fromkeys(self._variants.owner(int(self.archive.rows[index]))[0] for index in order))
 
-    def _ask(self, budget: int, target: OuterPoint | None) -> Candidate | None:
+    def _ask(self, budget: int, target: OuterPoint | None, active: list[int]) -> Candidate | None:
+        """Ask for an outer point near the target, or for what the sampler proposes; None where all are seen."""
         trial = self.study.ask(self._distributions)
         proposed = self.space.index(trial.params)
         key = f"{self.generation}/{len(self._asked)}"
@@ -151,9 +142,28 @@ class Search:
             return None
         self._unseen.mark(point)
         self._asked.append(_Asked(trial, proposed))
-        points = self.space.variants(point)
-        kept = evenly(min(budget, len(points)), len(points))
-        return Candidate(point, tuple(points[index] for index in kept))
+        return self._candidate(point, self._variants.chosen(active), budget)
+
+    def _candidate(self, point: OuterPoint, chosen: list[int], budget: int) -> Candidate:
+        variants = self.space.variants(point, chosen) or self.space.variants(point)
+        kept = [variants[index] for index in evenly(budget, len(variants))]
+        return Candidate(point, tuple(index for index, _ in kept), tuple(done for _, done in kept))
+
+    def _leftovers(self, fronts: Sequence[OuterPoint], budget: int) -> list[Candidate]:
+        """When every outer point is seen: variants that were passed over, those of the front's points first."""
+        batch: list[Candidate] = []
+        if budget <= 0:
+            return batch
+        for outer in dict.fromkeys([*fronts, *self._variants.unfinished()]):
+            if len(batch) == self.population or budget <= 0:
+                break
+            chosen = self._variants.missing(outer, range(self.space.inner_count))
+            variants = self.space.variants(outer, chosen)
+            if variants:
+                batch.append(self._candidate(outer, [index for index, _ in variants], budget))
+                budget -= len(batch[-1].points)
+        self._asked = [None] * len(batch)
+        return batch
 
     def _tell(self, asked: _Asked, candidate: Candidate, losses: FloatArray, violation: FloatArray) -> None:
         """Tell the trial; where another point was scored than proposed, tell that one in its place."""

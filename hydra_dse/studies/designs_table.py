@@ -21,7 +21,7 @@ from hydra_dse.results import Violation
 from hydra_dse.search.scores import ScoreTable, concatenate
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 FIXED = ("design", "generation", "trial", "source", "feasible", "violation", "violations")
 _KEY = b"hydra_dse"
@@ -65,7 +65,7 @@ def check_names(space: SearchSpace, metrics: Iterable[str]) -> None:
 def to_parquet(designs: ScoredDesigns) -> bytes:
     """The table as a Parquet file."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     scores = designs.scores
     parameters = list(designs.points[0]) if designs.points else []

@@ -15,7 +15,8 @@ from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.search.scores import ScoreTable, concatenate, constrained
-from hydra_dse.search.study import Candidate, Search
+from hydra_dse.search.study import Search
+from hydra_dse.search.variants import Candidate
 from hydra_dse.studies.designs_table import ScoredDesigns, check_names, rows_between, same_points
 from hydra_dse.studies.executor import ScorerFactory, executor, score_in
 from hydra_dse.studies.files import csv_bytes, locked
