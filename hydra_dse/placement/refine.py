@@ -6,7 +6,7 @@ Swapping `i` and `j` changes the load of link `l` by
 
     P[j, i, l] + P[i, j, l] - P[i, i, l] - P[j, j, l] + (t_ij + t_ji) · (K[i, j, l] + K[j, i, l]),
 
-so the loads after all swaps are sums of rows of `P` and `K`; tests compare them with routing each swap anew.  (Links
+so the loads after all swaps are sums of rows of `P` and `K`; a test compares them with routing each swap anew.  (Links
 come last so that rows are copied whole; products are stacked, so that none is large enough for BLAS to start threads,
 which costs more than it gains here.)
 The maximum is flat where two links are equally loaded: descents use the 8-norm in its place (a smooth upper bound of
@@ -44,11 +44,10 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
     slots = slots.copy()
     shares = problem.shares
     paths = pattern.pair_links[slots[:, None], slots]
-    moved = loads_if_moved(shares, paths)
     loads = np.einsum("ijl,ij->l", paths, shares)
     cost = float(smooth_cost(loads))
     for _ in range(MAX_SWAPS):
-        swapped = loads_after_swaps(shares, paths, moved, loads, first, second)
+        swapped = loads_after_swaps(shares, paths, loads, first, second)
         costs = smooth_cost(swapped)
         if problem.fits is not None:
             costs[~_both_fit(problem.fits, slots, first, second)] = np.inf
@@ -56,37 +55,27 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
         if not costs[best] < cost * _BETTER:
             break
         pair = [int(first[best]), int(second[best])]
-        exchange_in_place(shares, paths, moved, pair)
         slots[pair] = slots[pair[::-1]]
+        paths[pair] = paths[pair[::-1]]
+        paths[:, pair] = paths[:, pair[::-1]]
         loads, cost = swapped[best], float(costs[best])
     return slots
 
 
-def loads_if_moved(shares: Float32Array, paths: Float32Array) -> Float32Array:
-    """Return `P` of the module, shape (components, components, links)."""
-    moved: Float32Array = shares @ paths
-    moved += shares.T @ paths.swapaxes(0, 1)
-    return moved
-
-
 def loads_after_swaps(
-    shares: Float32Array,
-    paths: Float32Array,
-    moved: Float32Array,
-    loads: Float32Array,
-    first: IntArray,
-    second: IntArray,
+    shares: Float32Array, paths: Float32Array, loads: Float32Array, first: IntArray, second: IntArray
 ) -> Float32Array:
     """Return the link loads after each swap of `first[m]` and `second[m]`, shape (swaps, links).
 
     Args:
         shares: traffic, shape (components, components).
         paths: `K` of the module, shape (components, components, links).
-        moved: `P` of the module, of the same shape.
         loads: present loads, shape (links,).
         first: one component of each swap.
         second: the other.
     """
+    moved = shares @ paths
+    moved += shares.T @ paths.swapaxes(0, 1)
     own = moved[np.arange(len(shares)), np.arange(len(shares))]
     between = paths[first, second]
     between += paths[second, first]
@@ -97,20 +86,6 @@ def loads_after_swaps(
     between -= own[second]
     between += loads
     return between
-
-
-def exchange_in_place(shares: Float32Array, paths: Float32Array, moved: Float32Array, pair: list[int]) -> None:
-    """Update `K` and `P` of the module for a swap of two components.
-
-    What others exchange with them goes to the other slot now, which adds two outer products to `P`; then the two
-    slots change owners.
-    """
-    i, j = pair
-    moved += (shares[:, i] - shares[:, j])[None, :, None] * (paths[:, j] - paths[:, i])[:, None, :]
-    moved += (shares[i] - shares[j])[None, :, None] * (paths[j] - paths[i])[:, None, :]
-    for array in (paths, moved):
-        array[pair] = array[pair[::-1]]
-    paths[:, pair] = paths[:, pair[::-1]]
 
 
 def smooth_cost(loads: Float32Array) -> Float32Array:
