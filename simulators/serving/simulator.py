@@ -40,6 +40,8 @@ from simulators.serving.server import System
 QUEUED_PER_SLOT = 8
 """A saturation run has at least this many requests per sequence in service, so that it has a steady part."""
 MOST_QUEUED = 20_000
+DRAWN_AT_ONCE = 2048
+"""Saturation runs take the head of a draw of at least this size, so that shorter runs have the same requests."""
 SHORT_RUN = 1000
 """Requests per replication below which a run is called short."""
 
@@ -89,8 +91,12 @@ class Inputs:
         count = min(max(self.options.requests, QUEUED_PER_SLOT * design.policy.max_batch), MOST_QUEUED)
         drawn = []
         for number in range(self.options.replications):
-            found = draw(self.workload, count, derive(self.seed, "saturation", number))
-            drawn.append(Requests(np.zeros(len(found)), found.prompt_tokens, found.output_tokens, found.class_index))
+            found = draw(self.workload, max(count, DRAWN_AT_ONCE), derive(self.seed, "saturation", number))
+            drawn.append(
+                Requests(
+                    np.zeros(count), found.prompt_tokens[:count], found.output_tokens[:count], found.class_index[:count]
+                )
+            )
         return drawn
 
 
