@@ -51,7 +51,7 @@ class Document:
 
     def fault(self, path: KeyPath, message: str, *, at_key: bool = False) -> Fault:
         """A fault at a key path (at the nearest key above it that stands in the file)."""
-        override = self.override_of(path)
+        override = self.override_of(path) or self._override_below(path)
         if override is not None:
             return Fault(message, file=f"--set {override}", path=dotted(path))
         places = self.keys if at_key else self.values
@@ -60,6 +60,12 @@ class Document:
             if place is not None:
                 return Fault(message, self.file, place[0], place[1], dotted(path) or None)
         return Fault(message, self.file, path=dotted(path) or None)
+
+    def _override_below(self, path: KeyPath) -> str | None:
+        """The override that made a key which the file does not have."""
+        if not path or path in self.keys or path in self.values:
+            return None
+        return next((name for at, name in self.overrides.items() if at[: len(path)] == path), None)
 
     def part(self, prefix: KeyPath) -> Document:
         """The mapping at `prefix` as a document of its own, with the same file and lines."""

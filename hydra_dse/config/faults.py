@@ -111,10 +111,12 @@ def _message(detail: ErrorDetails) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind in ("literal_error", "enum"):
-        return _choice_message(value, _quoted(str(context.get("expected", ""))))
+        expected = str(context.get("expected", ""))
+        choices = _quoted(expected)
+        return _choice_message(value, choices) if choices else f"{_show(value)} is not accepted; expected {expected}"
     if kind in _LIMITS:
         key, words = _LIMITS[kind]
-        return f"must be {words} {context[key]}, got {_show(value)}"
+        return f"must be {words} {context[key]:g}, got {_show(value)}"
     if kind in ("too_short", "too_long"):
         limit = context.get("min_length", context.get("max_length"))
         words = "at least" if kind == "too_short" else "at most"

@@ -110,7 +110,7 @@ def find_bundled(kind: str, ref: str) -> Path:
 
 
 def path_below(document: Document, path: KeyPath) -> Path:
-    """The path written at a key, resolved; it must exist below the document's folder.
+    """The path written at a key, resolved; the file or folder must exist below the document's folder.
 
     Raises:
         InputError: no such file, or it leaves the folder (symbolic links are followed first).
@@ -124,7 +124,7 @@ def path_below(document: Document, path: KeyPath) -> Path:
         if "\x00" in text or not target.resolve().is_relative_to(folder):
             message = f"{text!r} leaves the folder of the file; name a path below it, or give the path with --set"
             raise InputError(document.fault(path, message))
-    if not _exists(target):
+    if not (_exists(target) or target.is_dir()):
         raise InputError(document.fault(path, f"{text!r}: no such file"))
     return target.resolve()
 

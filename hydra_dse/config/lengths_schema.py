@@ -72,17 +72,21 @@ class QuantilesSection(Section):
 MarginalSection = Tokens | QuantilesSection | LognormalSection
 
 
+# Tags differ from every key, so that a fault's location tells them apart.
+_FIXED, _QUANTILES, _LOGNORMAL = "<fixed>", "<quantiles>", "<lognormal>"
+
+
 def _marginal_kind(value: Any) -> str:
     if isinstance(value, (Mapping, QuantilesSection, LognormalSection)):
         inside = "quantiles" in value if isinstance(value, Mapping) else isinstance(value, QuantilesSection)
-        return "quantiles" if inside else "lognormal"
-    return "fixed"
+        return _QUANTILES if inside else _LOGNORMAL
+    return _FIXED
 
 
 MarginalField = Annotated[
-    Annotated[Tokens, Tag("fixed")]
-    | Annotated[QuantilesSection, Tag("quantiles")]
-    | Annotated[LognormalSection, Tag("lognormal")],
+    Annotated[Tokens, Tag(_FIXED)]
+    | Annotated[QuantilesSection, Tag(_QUANTILES)]
+    | Annotated[LognormalSection, Tag(_LOGNORMAL)],
     Discriminator(_marginal_kind),
 ]
 

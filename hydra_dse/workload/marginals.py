@@ -93,8 +93,8 @@ def _parent(target: Lognormal) -> tuple[float, float, float, float]:
         mean *= target.mean / bounded_mean
         cv *= target.cv / bounded_cv
     raise InputError(
-        f"no lognormal between {target.minimum:g} and {target.maximum} tokens has mean {target.mean:g} and "
-        f"cv {target.cv:g}; lower the cv or widen the bounds"
+        f"no lognormal between {target.minimum:g} and {target.maximum or math.inf:g} tokens has mean {target.mean:g} "
+        f"and cv {target.cv:g}; lower the cv or widen the bounds"
     )
 
 
