@@ -195,18 +195,37 @@ def delays(
         per_gap: prompts that come between two decode iterations, where they come as slots fall free (saturation);
             None = as they arrive.
     """
-    full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0)
     least = np.minimum(impact.light, impact.heavy)
     bound = np.inf if stalls else np.maximum(impact.full_s, impact.step_s)
-    step = impact.step_s
-    for _ in range(3 if per_gap is None else 1):
-        arriving = rate * np.minimum(np.maximum(step, impact.alone_s), impact.full_s) if per_gap is None else per_gap
-        packing = packing_of(arriving, impact.room, arrival_scv)
-        light = np.maximum(impact.light - impact.saved * (1.0 - 1.0 / packing), least)
+    step, each = impact.step_s, impact.light
+    for _ in range(4 if per_gap is None else 1):
+        alone = _alone_share(impact, rate, step, each, stalls, arrival_scv) if per_gap is None else None
+        if alone is None:
+            alone = 1.0 / packing_of(np.asarray(per_gap), impact.room, arrival_scv)
+        filled = np.clip(1.0 / (alone * impact.room), 0.0, 1.0)
+        full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
+        light = np.maximum(impact.light - impact.saved * (1.0 - alone), least)
         each = (1.0 - full) * light + full * impact.heavy
         step = np.minimum(impact.step_s / np.maximum(1.0 - rate * each, 1e-6), bound)
     square = (1.0 - full) * impact.light_square + full * impact.heavy_square
     return Delays(each, square, step, full)
+
+
+def _alone_share(
+    impact: Impact, rate: FloatArray, step: FloatArray, each: FloatArray, stalls: bool, arrival_scv: float
+) -> FloatArray:
+    """Prompt iterations per prompt.
+
+    Chunked: prompts that come in one iteration share the next.  Prefill first: those that come during a decode
+    iteration share one, those that come while prompts run (a share `λe` of them) the one after.
+    """
+    running = np.minimum(impact.alone_s, impact.full_s)
+    if not stalls:
+        return 1.0 / packing_of(rate * np.minimum(np.maximum(step, running), impact.full_s), impact.room, arrival_scv)
+    during_prompts = np.clip(rate * each, 0.0, 1.0)
+    after_decode = 1.0 / packing_of(rate * impact.step_s, impact.room, arrival_scv)
+    after_prompts = 1.0 / packing_of(rate * running, impact.room, arrival_scv)
+    return np.asarray((1.0 - during_prompts) * after_decode + during_prompts * after_prompts)
 
 
 def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
@@ -289,7 +308,9 @@ class Colocated:
         tables = self.tables
         rate = np.broadcast_to(served[:, None], tables.beside.shape)
         stay = tables.nodes.at(residence, np.maximum(tables.beside, 1.0))
-        return prompt_queue(rate, tables.prompts, self.lengths, arrival_scv, 0.5 / stay)
+        return prompt_queue(
+            rate, tables.prompts, self.lengths, arrival_scv, 0.5 / stay, self.profile.scheduling == "sjf"
+        )
 
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:
         tables = self.tables

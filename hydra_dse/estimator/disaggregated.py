@@ -47,12 +47,14 @@ class Balance:
     places: FloatArray
 
 
-def balance(tables: Tables, rate: FloatArray, lengths: LengthMoments, arrival_scv: float) -> Balance:
+def balance(
+    tables: Tables, rate: FloatArray, lengths: LengthMoments, arrival_scv: float, shortest_first: bool = False
+) -> Balance:
     """Solve both pools: each one's slowdown by the other needs the other's busy share."""
     prompts, between = tables.prompts, tables.contention
     joining = rate * max(lengths.decoding_share, 1e-9)
     for _ in range(3):
-        queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv)
+        queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first)
         full = queue.full_share
         beside = (1.0 - full) * between.decode_single + full * between.decode_packed
         busy = np.minimum(queue.busy, 1.0)
@@ -121,7 +123,7 @@ class Disaggregated:
     def at(self, rate: FloatArray, arrival_scv: float, percentiles: bool) -> Solution:
         """Solve at arrival rates of shape (n,)."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        found = balance(self.tables, served, self.lengths, arrival_scv)
+        found = balance(self.tables, served, self.lengths, arrival_scv, self.profile.scheduling == "sjf")
         timings = latencies.timings(self._entry(found, served), self._stream(found, served), self.lengths, percentiles)
         return self._solution(found, served, timings)
 

@@ -165,6 +165,6 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
         at_limit,
         tables.limit,
         tables.capacity.places + tables.capacity.tooth,
-        1.0 + (lengths.prompt2 / lengths.prompt**2 - 2.0) * lengths.overlap,
+        max(1.0 + (lengths.prompt2 / lengths.prompt**2 - 2.0) * lengths.overlap, 0.1),
     )
     return np.asarray(rate / lengths.decoding_share)

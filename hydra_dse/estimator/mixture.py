@@ -41,9 +41,16 @@ class Mixture:
         return found
 
     def share_within(self, bound: float) -> FloatArray:
-        """Share of the weight at or below a bound, shape (n,)."""
-        total = self.weight.sum(axis=1)
-        return np.asarray((self.weight * (self.value <= bound)).sum(axis=1) / np.maximum(total, 1e-300))
+        """Share of the weight at or below a bound, shape (n,): the inverse of `quantiles`."""
+        cumulative, mean = self._cells
+        rows = np.arange(len(mean))
+        right = (mean <= bound).sum(axis=1)
+        inside = np.clip(right, 1, CELLS - 1)
+        c0, c1 = cumulative[rows, inside - 1], cumulative[rows, inside]
+        v0, v1 = mean[rows, inside - 1], mean[rows, inside]
+        part = np.clip((bound - v0) / np.where(v1 > v0, v1 - v0, 1.0), 0.0, 1.0)
+        share = c0 + part * (c1 - c0)
+        return np.asarray(np.where(right == 0, 0.0, np.where(right == CELLS, 1.0, share)))
 
     def mean(self) -> FloatArray:
         """Weighted mean, shape (n,)."""

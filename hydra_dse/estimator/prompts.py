@@ -135,6 +135,7 @@ def prompt_queue(
     lengths: LengthMoments,
     arrival_scv: float,
     horizon_per_s: FloatArray | None = None,
+    shortest_first: bool = False,
 ) -> PromptQueue:
     """Solve the queue at arrival rates of shape (n, j).
 
@@ -145,6 +146,7 @@ def prompt_queue(
         arrival_scv: squared coefficient of variation of the gaps.
         horizon_per_s: rate at which the surroundings change.  The queue is then that of a reflected Brownian motion
             seen at an exponential time: finite at any load, equal to the stationary one far below saturation.
+        shortest_first: scale the mean wait to shortest-prompt-first order.
     """
     weight = lengths.prompt_bins.weight
     service, packing, full = packed_service(rate, times, lengths, arrival_scv)
@@ -159,10 +161,23 @@ def prompt_queue(
         effective = 1.0 - (idle + np.sqrt(idle**2 + 2.0 * horizon_per_s * diffusion)) / 2.0
     sigma = arrival_root(effective, arrival_scv)
     wait = mean / (1.0 - sigma) * (arrival_scv + scv) / (arrival_scv + 1.0)
+    if shortest_first:
+        wait = wait * shortest_first_gain(effective, service, weight)
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
     mates = _mates(rate, wait, times, lengths, arrival_scv)
     return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, *mates, weight)
+
+
+def shortest_first_gain(load: FloatArray, service: FloatArray, weight: FloatArray) -> FloatArray:
+    """Mean wait of shortest-first over first come, first served: `(1 − ρ)·E[1/((1 − ρ₋)(1 − ρ₊))]`.
+
+    ρ₋ and ρ₊ are the loads of all smaller sizes without and with a size's own slice (Cobham's formula).
+    """
+    work = service * weight
+    upto = load[..., None] * np.cumsum(work, axis=-1) / work.sum(axis=-1, keepdims=True)
+    below = upto - load[..., None] * work / work.sum(axis=-1, keepdims=True)
+    return np.asarray((1.0 - load) * ((1.0 / ((1.0 - below) * (1.0 - upto))) @ weight))
 
 
 def _mates(

@@ -54,9 +54,11 @@ def tandem_saturation(
     all_logs = np.hstack((log_weight, queue[:, None], paused[:, None]))
     all_logs -= all_logs.max(axis=1, keepdims=True)
     weight = np.exp(all_logs)
-    rates = np.hstack((np.zeros((len(limit), 1)), deaths, top[:, None], (limit / paused_s)[:, None]))
-    rates[:, 1 : length + 1] = np.where(levels <= whole[:, None], deaths, 0.0)
-    return np.asarray((weight * rates).sum(axis=1) / weight.sum(axis=1))
+    # Births balance deaths; counted as births, the sum is exact where prefill alone is the limit, whatever the spread.
+    after = nodes.at(birth[:, 1:], levels)
+    open_levels = (levels < whole[:, None]) | (places[:, None] > 0)
+    rates = np.hstack((birth[:, :1], np.where(open_levels, after, 0.0), birth_top[:, None]))
+    return np.asarray((weight[:, :-1] * rates).sum(axis=1) / weight.sum(axis=1))
 
 
 def _log_geometric(log_g: FloatArray, count: FloatArray) -> FloatArray:

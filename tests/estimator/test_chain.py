@@ -1,0 +1,138 @@
+"""The chain against closed forms of queueing theory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hydra_dse.estimator.chain import Burstiness, birth_death, limited_sharing
+from hydra_dse.estimator.nodes import nodes_of
+
+
+def exponential(n: int) -> Burstiness:
+    return Burstiness(np.ones(n), np.ones(n), np.ones(n))
+
+
+def erlang_c(servers: int, offered: float) -> float:
+    """Erlang's delay probability through the recursion of his loss formula."""
+    loss = 1.0
+    for k in range(1, servers + 1):
+        loss = offered * loss / (k + offered * loss)
+    return servers * loss / (servers - offered * (1 - loss))
+
+
+def pool(servers: int, rate: float, service_s: float, burst: Burstiness | None = None):
+    nodes = nodes_of(np.array([float(servers)]))
+    residence = np.full_like(nodes.batch, service_s)
+    return limited_sharing(np.array([rate]), nodes, residence, np.array([float(servers)]), burst or exponential(1))
+
+
+@pytest.mark.parametrize("load", [0.01, 0.3, 0.7, 0.99])
+def test_a_birth_death_chain_with_constant_rates_is_m_m_1(load: float) -> None:
+    solved = birth_death(np.full((1, 400), math.log(load)), np.array([load]))
+    n = np.arange(401)
+    assert np.allclose(solved.levels[0], (1 - load) * load**n, rtol=1e-9, atol=1e-300)
+    assert solved.levels.sum() + solved.beyond[0] == pytest.approx(1.0, abs=1e-12)
+    mean = solved.levels[0] @ n + solved.beyond[0] * (400 + 1 / (1 - load))
+    assert mean == pytest.approx(load / (1 - load), rel=1e-9)
+
+
+def test_a_closed_birth_death_chain_is_the_erlang_loss_system() -> None:
+    offered, servers = 7.0, 10
+    solved = birth_death(np.log(offered / np.arange(1, servers + 1))[None])
+    terms = [offered**k / math.factorial(k) for k in range(servers + 1)]
+    assert solved.levels[0, -1] == pytest.approx(terms[-1] / sum(terms), rel=1e-9)
+
+
+def test_a_birth_death_chain_of_ten_thousand_levels_at_triple_load_does_not_overflow() -> None:
+    solved = birth_death(np.full((1, 10_000), math.log(3.0)))
+    assert np.isfinite(solved.levels).all()
+    assert solved.levels[0, -1] == pytest.approx(2 / 3, rel=1e-9)
+
+
+def test_a_birth_death_chain_agrees_with_the_null_space_of_its_generator() -> None:
+    rng = np.random.default_rng(3)
+    births, deaths = rng.uniform(0.2, 3.0, 12), rng.uniform(0.2, 3.0, 12)
+    generator = np.diag(births, 1) + np.diag(deaths, -1)
+    generator -= np.diag(generator.sum(axis=1))
+    system = np.vstack((generator.T, np.ones(13)))
+    exact = np.linalg.lstsq(system, np.append(np.zeros(13), 1.0), rcond=None)[0]
+    assert np.allclose(birth_death(np.log(births / deaths)[None]).levels[0], exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 5, 16, 40, 200])
+@pytest.mark.parametrize("load", [0.2, 0.8, 0.97])
+def test_a_pool_of_constant_residence_is_m_m_c(servers: int, load: float) -> None:
+    service = 2.0
+    rate = load * servers / service
+    found = pool(servers, rate, service)
+    waits = erlang_c(servers, load * servers)
+    assert found.full[0] == pytest.approx(waits, rel=1e-9)
+    assert found.in_service[0] == pytest.approx(load * servers, rel=1e-9)
+    queue = found.beyond(np.zeros(1))[0]
+    assert queue == pytest.approx(waits * load / (1 - load), rel=1e-9)
+    # The queue beyond three waiting places, from the geometric tail of M/M/c.
+    assert found.beyond(np.full(1, 3.0))[0] == pytest.approx(queue * load**3, rel=1e-9)
+    assert found.exceeds(np.full(1, 3.0))[0] == pytest.approx(waits * load**3, rel=1e-9)
+
+
+@pytest.mark.parametrize("service_scv", [0.0, 0.5, 1.0, 3.0])
+def test_the_queue_of_one_server_is_pollaczek_khinchine(service_scv: float) -> None:
+    load = 0.8
+    burst = Burstiness(np.ones(1), np.array([(1 + service_scv) / 2]), np.ones(1))
+    found = pool(1, load, 1.0, burst)
+    assert found.beyond(np.zeros(1))[0] == pytest.approx(load**2 * (1 + service_scv) / (2 * (1 - load)), rel=1e-9)
+
+
+def test_the_tail_of_m_d_1_decays_as_its_exact_generating_function() -> None:
+    load = 0.8
+    burst = Burstiness(np.ones(1), np.array([0.5]), np.ones(1))
+    # The decay 1/z of M/D/1 solves e^{ρ(z−1)} = z; z = 1.5398 at ρ = 0.8.
+    low, high = 1.1, 3.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if math.exp(load * (middle - 1)) > middle else (middle, high)
+    assert pool(1, load, 1.0, burst).queue_ratio[0] == pytest.approx(1 / low, rel=0.02)
+
+
+def test_an_uncongested_pool_is_poisson() -> None:
+    found = pool(60, 5.0, 2.0)
+    nodes = nodes_of(np.array([60.0]))
+    mean = found.at_nodes[0, 1:] @ nodes.batch[0]
+    assert mean == pytest.approx(10.0, rel=1e-9)
+    assert found.at_nodes[0, 0] == pytest.approx(math.exp(-10.0), rel=1e-9)
+
+
+def test_projection_on_nodes_keeps_probability_and_mean() -> None:
+    nodes = nodes_of(np.array([100.0]))
+    rng = np.random.default_rng(0)
+    probability = rng.dirichlet(np.ones(101))[None]
+    projected = nodes.project(probability * 0.9, np.array([0.1]), np.array([100.0]))
+    assert projected.sum() == pytest.approx(1.0)
+    mean = 0.9 * probability[0] @ np.arange(101) + 0.1 * 100
+    assert projected[0, 1:] @ nodes.batch[0] == pytest.approx(mean)
+
+
+@given(limit=st.integers(1, 3000))
+@settings(max_examples=60, deadline=None)
+def test_interpolation_between_nodes_is_exact_for_linear_functions(limit: int) -> None:
+    nodes = nodes_of(np.array([float(limit)]))
+    levels = np.unique(np.linspace(1, limit, 50))[None]
+    assert np.allclose(nodes.at(3.0 + 2.0 * nodes.batch, levels), 3.0 + 2.0 * levels, rtol=1e-9)
+    assert nodes.batch[0, 0] == 1.0
+    assert nodes.batch[0, -1] == pytest.approx(limit)
+
+
+def test_short_grids_hold_every_batch() -> None:
+    assert set(nodes_of(np.array([12.0])).batch[0]) == set(range(1, 13))
+
+
+@given(load=st.floats(0.05, 0.95), servers=st.integers(1, 64))
+@settings(max_examples=60, deadline=None)
+def test_more_load_means_more_waiting(load: float, servers: int) -> None:
+    low, high = pool(servers, load * servers, 1.0), pool(servers, min(load * 1.04, 0.99) * servers, 1.0)
+    assert high.beyond(np.zeros(1))[0] > low.beyond(np.zeros(1))[0]
