@@ -20,6 +20,7 @@ from hydra_dse.search.variants import Candidate
 from hydra_dse.studies.designs_table import ScoredDesigns, check_names, rows_between, same_points
 from hydra_dse.studies.executor import ScorerFactory, executor, score_in
 from hydra_dse.studies.files import csv_bytes, locked
+from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.journal import Journal
 from hydra_dse.studies.progress import Interrupted, SweepProgress, SweepState
 from hydra_dse.studies.provenance import FINISHED
@@ -140,20 +141,23 @@ class _Sweep:
 
     def go_on(self, pool: Executor, scorer: ScorerFactory) -> None:
         """Propose, score, take and write until the budget is used up."""
-        self._merged = self._run.merge()
-        self._run.write_log(self._log)
-        journal = Journal(self._run.path / JOURNAL, self._search.study)
-        journal.add(self._search.finished_trials)
+        with uninterrupted():
+            self._merged = self._run.merge()
+            self._run.write_log(self._log)
+            journal = Journal(self._run.path / JOURNAL, self._search.study)
+            journal.add(self._search.finished_trials)
         while batch := self._search.propose():
             tables = [self._constrained(table) for table in score_in(pool, scorer, [c.points for c in batch])]
-            designs = self._take(batch, tables)
-            self._write(designs)
+            with uninterrupted():
+                designs = self._take(batch, tables)
+                self._write(designs)
+                journal.add(self._search.finished_trials)
             self._measure()
-            journal.add(self._search.finished_trials)
-        self._run.merge()
-        self._run.write(PARETO, self._pareto())
-        self._run.finish()
-        self.finished = True
+        with uninterrupted():
+            self._run.merge()
+            self._run.write(PARETO, self._pareto())
+            self._run.finish()
+            self.finished = True
 
     def result(self) -> SweepResult:
         """The result of a finished sweep."""

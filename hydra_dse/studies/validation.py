@@ -20,6 +20,7 @@ from hydra_dse.search.pareto import nondominated
 from hydra_dse.studies.designs_table import ScoredDesigns, point_in
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import csv_bytes, locked
+from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.progress import Interrupted, ValidationProgress, ValidationState
 from hydra_dse.studies.run_directory import RunDirectory, existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
@@ -195,8 +196,9 @@ class _Validation:
         )
 
     def _keep(self, design: Chosen, evaluation: Evaluation) -> None:
-        self._rows[design.identity] = rows_of(design, evaluation, self._options, self._seed)
-        self._write()
+        with uninterrupted():
+            self._rows[design.identity] = rows_of(design, evaluation, self._options, self._seed)
+            self._write()
         self._tell(design.identity)
 
     def _tell(self, identity: str) -> None:

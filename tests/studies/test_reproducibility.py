@@ -15,14 +15,20 @@ from hydra_dse.rng import derive
 from studies.toy import ToyScorer, toy_experiment
 
 SCRIPT = """
+import signal
 import sys
 from studies.toy import ToyScorer, toy_experiment
+from hydra_dse.studies.progress import Interrupted
 from hydra_dse.studies.sweep import sweep
 
 if __name__ == "__main__":
     path, workers, sampler, pause = sys.argv[1:]
     scorer = ToyScorer(pause_s=float(pause))
-    sweep(toy_experiment(sampler=sampler), path, workers=int(workers), resume=True, scorer=scorer)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        sweep(toy_experiment(sampler=sampler), path, workers=int(workers), resume=True, scorer=scorer)
+    except Interrupted as stopped:
+        sys.exit(f"interrupted: {stopped}")
 """
 
 
@@ -79,6 +85,21 @@ def test_a_sweep_killed_at_any_moment_goes_on_to_the_same_front(tmp_path, script
     time.sleep(0.4 + 2.2 * float(derive(11, "kill", kill).random()))
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)  # returns only when no child holds the pipe any more
+    assert _run(script, run) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_ends_all_processes_with_one_line_and_a_run_that_goes_on(tmp_path, script, expected, workers):
+    run = tmp_path / "run"
+    process = _start(script, run, workers=workers, pause=0.3)
+    while not (run / "log.jsonl").exists() or not (run / "log.jsonl").read_text():
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: parent and workers
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.startswith("interrupted: stopped;")
+    assert errors.count("\n") == 1
     assert _run(script, run) == expected
 
 
