@@ -51,6 +51,10 @@ class NothingFeasible(HydraError, RuntimeError):
     """A search ended without one feasible design (exit code 3)."""
 
 
+class Interrupted(HydraError, RuntimeError):
+    """The user stopped a study; what was finished is kept and the study can go on from there (exit code 130)."""
+
+
 class InvariantBroken(HydraError, RuntimeError):
     """A conservation law failed inside a model: a fault of this project, never of the user's input."""
 

@@ -24,7 +24,8 @@ class Violation:
 
     def __str__(self) -> str:
         levers = f"; levers: {', '.join(self.levers)}" if self.levers else ""
-        return f"{self.constraint}: needs {self.demand:.4g} {self.unit}, has {self.bound:.4g} {self.unit}{levers}"
+        unit = "" if self.unit == "1" else f" {self.unit}"
+        return f"{self.constraint}: needs {self.demand:.4g}{unit}, has {self.bound:.4g}{unit}{levers}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hydra_dse.errors import HydraError
+from hydra_dse.errors import Interrupted
+
+__all__ = ["Interrupted", "SweepProgress", "SweepState", "ValidationProgress", "ValidationState"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,3 @@ class ValidationProgress(Protocol):
 
     def update(self, state: ValidationState) -> None:
         """Take the state at the start and after every design."""
-
-
-class Interrupted(HydraError, RuntimeError):
-    """The user stopped a study; what was finished is kept and the study can go on from there."""
