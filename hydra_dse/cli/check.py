@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from hydra_dse.cli.options import json_option
+
+if TYPE_CHECKING:
+    from hydra_dse.errors import Fault
+
+# Kinds whose bundled names `check` takes as well as paths.
+_KINDS = ("experiments", "workloads", "lengths", "spaces", "designs", "models")
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True)
 @json_option
 def check(files: tuple[str, ...], as_json: bool) -> None:
-    """Print every fault of each FILE (experiment, workload, space, design, die, model config or trace)."""
+    """Print every fault of each FILE (experiment, workload, space, design, die, model config or trace).
+
+    A bundled name (`hydra-dse list`) stands for every bundled file of that name.
+    """
     from hydra_dse.cli.options import print_json
-    from hydra_dse.config import check_file
-    from hydra_dse.errors import Fault
 
     faults: list[Fault] = []
     for file in files:
-        found = check_file(file)
+        found = _faults(file)
         faults.extend(found)
         if not as_json:
             for fault in found:
@@ -29,3 +39,18 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         print_json({"files": list(files), "faults": [vars(fault) for fault in faults]})
     if faults:
         raise click.exceptions.Exit(2)
+
+
+def _faults(ref: str) -> list[Fault]:
+    from hydra_dse.config import bundled, check_file, find
+    from hydra_dse.config.finder import looks_like_path
+    from hydra_dse.errors import Fault, did_you_mean
+
+    if looks_like_path(ref) or Path(ref).exists():
+        return check_file(ref)
+    names = {kind: bundled(kind) for kind in _KINDS}
+    found = [find(kind, ref) for kind, members in names.items() if ref in members]
+    if not found:
+        known = dict.fromkeys(name for members in names.values() for name in members)
+        return [Fault(f"no file or bundled name {ref!r}{did_you_mean(ref, known)}; see `hydra-dse list`")]
+    return [fault for path in found for fault in check_file(path)]

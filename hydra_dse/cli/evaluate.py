@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hydra_dse.cli.options import json_option, set_option
-from hydra_dse.design.nouns import Design
-from hydra_dse.results import Evaluation
-from hydra_dse.workload.nouns import Workload
+
+if TYPE_CHECKING:
+    from hydra_dse.config.overrides import Override
+    from hydra_dse.design.nouns import Design
+    from hydra_dse.results import Evaluation
+    from hydra_dse.workload.nouns import Workload
 
 workload_option = click.option(
     "--workload",
@@ -22,21 +27,38 @@ calibration_option = click.option("--calibration", default="default", show_defau
 
 
 def load_pair(design: str, workload: str, model: str | None, overrides: Sequence[str]) -> tuple[Design, Workload]:
-    """Load a design (a file, or RUN:ID) and a workload; overrides start with `workload.` or `design.`."""
-    from hydra_dse.config import load_design, load_workload
-    from hydra_dse.errors import Fault, InputError
-    from hydra_dse.studies import design_of_run
+    """Load a design (a file, a bundled name, or RUN:ID) and a workload.
 
-    parts: dict[str, list[str]] = {"workload": [f"model={model}"] if model else [], "design": []}
-    for override in overrides:
-        section, dot, rest = override.partition(".")
-        if not dot or section not in parts:
-            raise InputError(Fault("must start with 'workload.' or 'design.'", path=f"--set {override}"))
-        parts[section].append(rest)
-    run, colon, identity = design.rpartition(":")
-    if colon and run and not parts["design"]:
-        return design_of_run(run, identity), load_workload(workload, parts["workload"])
-    return load_design(design, parts["design"]), load_workload(workload, parts["workload"])
+    Raises:
+        InputError: a fault of an input, or an override that starts with neither `workload.` nor `design.`.
+    """
+    from hydra_dse.config import load_model, load_workload
+    from hydra_dse.config.overrides import Override, parse_override, split_overrides
+    from hydra_dse.errors import Fault, InputError
+
+    for_workload, others = split_overrides([parse_override(text) for text in overrides], "workload")
+    for_design, others = split_overrides(others, "design")
+    if others:
+        message = "must start with 'workload.' or 'design.'"
+        raise InputError([Fault(message, file=f"--set {override.name}") for override in others])
+    if model is not None:
+        load_model(model)
+        for_workload = (Override("model", ("model",), model), *for_workload)
+    return _design(design, for_design), load_workload(workload, for_workload)
+
+
+def _design(ref: str, overrides: Sequence[Override]) -> Design:
+    from hydra_dse.config import load_design
+    from hydra_dse.errors import Fault, InputError
+    from hydra_dse.studies.runs import design_of_run
+
+    run, colon, identity = ref.rpartition(":")
+    if not (colon and run) or Path(ref).is_file():
+        return load_design(ref, overrides)
+    if overrides:
+        message = f"cannot change {ref}, a design of a run; write the design to a file to change it"
+        raise InputError([Fault(message, file=f"--set {override.name}") for override in overrides])
+    return design_of_run(run, identity)
 
 
 def show(evaluation: Evaluation, title: str, provenance: dict[str, object], as_json: bool) -> None:
@@ -67,7 +89,10 @@ def estimate(
 
     loaded, served = load_pair(design, workload, model, overrides)
     evaluation = evaluate([loaded], served, load_calibration(calibration))[0]
-    provenance: dict[str, object] = {"design": design, "workload": workload, "calibration": calibration}
+    provenance: dict[str, object] = {
+        "design": design, "identity": loaded.identity, "workload": workload, "model": served.models[0].name,
+        "calibration": calibration, "overrides": list(overrides),
+    }  # fmt: skip
     show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)
 
 
@@ -98,6 +123,7 @@ def simulate(
     from hydra_dse.config import load_calibration
     from hydra_dse.design.evaluator import EvaluationOptions
     from hydra_dse.placement import place_design
+    from hydra_dse.results import Evaluation
     from hydra_dse.studies import find_simulator
 
     loaded, served = load_pair(design, workload, model, overrides)
@@ -109,7 +135,8 @@ def simulate(
         options = EvaluationOptions(requests=requests, replications=replications)
         evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed)[0]
     provenance: dict[str, object] = {
-        "design": design, "workload": workload, "calibration": calibration, "simulator": simulator,
+        "design": design, "identity": loaded.identity, "workload": workload, "model": served.models[0].name,
+        "calibration": calibration, "overrides": list(overrides), "simulator": simulator,
         "requests": requests, "replications": replications, "seed": seed,
     }  # fmt: skip
     show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)

@@ -6,17 +6,23 @@ import click
 
 from hydra_dse.cli.options import json_option
 
-KINDS = ("models", "workloads", "spaces", "experiments", "chiplets", "memories", "links")
+KINDS = (
+    "models", "workloads", "lengths", "spaces", "designs", "experiments", "chiplets", "memories", "links",
+    "calibrations",
+)  # fmt: skip
 
 
 @click.command(name="list")
-@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.argument("kind", metavar=f"[{'|'.join(KINDS)}]", required=False)
 @json_option
 def listing(kind: str | None, as_json: bool) -> None:
     """Print the names of what is bundled."""
     from hydra_dse.cli.options import print_json
     from hydra_dse.config import bundled
+    from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 
+    if kind is not None and kind not in KINDS:
+        raise InputError(Fault(f"no kind {kind!r}{did_you_mean(kind, KINDS)}; expected {one_of(KINDS)}"))
     names = {each: list(bundled(each)) for each in ([kind] if kind else KINDS)}
     if as_json:
         print_json(names)
