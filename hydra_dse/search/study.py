@@ -11,6 +11,8 @@ so a stored run is resumed by proposing and taking its generations again with th
 Of every generation after the first, three quarters are unseen neighbours of the front's outer points (loneliest
 first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Each is
 scored in the variants that `variants.py` chooses.  `random` and `qmc` stay pure, with whole grids, as baselines.
+Measured on hydra-24 with 10 % of its 17,040 points and 5 seeds (`benchmarks/hydra24_exhaustive.py`), worst share of
+the exhaustive front's hypervolume: 0.9998; with whole inner grids 0.79; random 0.17.
 """
 
 from __future__ import annotations
@@ -192,7 +194,8 @@ def told(losses: FloatArray, violation: FloatArray) -> tuple[list[float], float]
     """What Optuna learns of an outer point: the ideal point of its feasible variants, and its least violation.
 
     The ideal point takes the best value of each objective over the variants.  All outer points share the inner
-    grid, so ideal points compare what a package can reach at best in each direction.
+    grid, so ideal points compare what a package can reach at best in each direction.  The mean of the variants and
+    the variant of the largest hypervolume gain reach the same share of the front within the spread over seeds.
     """
     feasible = violation <= 0
     if feasible.any():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hydra_dse.studies.progress import Interrupted, SweepProgress, SweepState, ValidationProgress, ValidationState
+from hydra_dse.errors import Interrupted
+from hydra_dse.studies.exhaustive import ExhaustiveResult, exhaustive
+from hydra_dse.studies.progress import SweepProgress, SweepState, ValidationProgress, ValidationState
 from hydra_dse.studies.run_directory import RunDirectory, existing_run
 from hydra_dse.studies.runs import design_of_run, designs_of, experiment_of
 from hydra_dse.studies.simulators import find_simulator
@@ -12,6 +14,7 @@ from hydra_dse.studies.validation_table import MetricError, ValidationRow
 
 __all__ = [
     "Chosen",
+    "ExhaustiveResult",
     "FrontDesign",
     "Interrupted",
     "MetricError",
@@ -25,6 +28,7 @@ __all__ = [
     "ValidationState",
     "design_of_run",
     "designs_of",
+    "exhaustive",
     "existing_run",
     "experiment_of",
     "find_simulator",

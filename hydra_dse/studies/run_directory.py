@@ -84,7 +84,8 @@ class RunDirectory:
             return 0
         if parts:
             write_atomically(self.path / DESIGNS, to_parquet(designs))
-        for _, file in parts:
+        # A kill leaves the temporary file of the write it cut off.
+        for file in [*(file for _, file in parts), *self.path.glob(".*.tmp"), *(self.path / PARTS).glob(".*.tmp")]:
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             (self.path / PARTS).rmdir()
@@ -156,6 +157,7 @@ def open_run(path: Path, experiment: Experiment, *, resume: bool, command: Seque
         message = f"holds {strangers[0]!r} but no {PROVENANCE}: not a run directory; name an empty or new one"
         raise InputError(Fault(message, file=str(path)))
     run.refuse_links(EXPERIMENT)
+    _check_own_start(run, experiment)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -163,6 +165,13 @@ def open_run(path: Path, experiment: Experiment, *, resume: bool, command: Seque
     run.write(EXPERIMENT, experiment_text(experiment).encode())
     run.write(PROVENANCE, provenance_of(experiment, command).to_json())  # last: from here on it is a run
     return run
+
+
+def _check_own_start(run: RunDirectory, experiment: Experiment) -> None:
+    """An experiment without provenance is a run killed as it began, or a user's own file that must stay."""
+    if run.experiment_file.exists() and run._read(EXPERIMENT) != experiment_text(experiment).encode():
+        message = f"is there without a {PROVENANCE} and would be overwritten: name an empty or new directory"
+        raise InputError(Fault(message, file=str(run.experiment_file)))
 
 
 def experiment_text(experiment: Experiment) -> str:

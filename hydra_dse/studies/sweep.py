@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError, NothingFeasible
+from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
 from hydra_dse.search.scores import ScoreTable, concatenate, constrained
 from hydra_dse.search.study import Search
 from hydra_dse.search.variants import Candidate
@@ -22,7 +22,7 @@ from hydra_dse.studies.executor import ScorerFactory, executor, score_in
 from hydra_dse.studies.files import csv_bytes, locked
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.journal import Journal
-from hydra_dse.studies.progress import Interrupted, SweepProgress, SweepState
+from hydra_dse.studies.progress import SweepProgress, SweepState
 from hydra_dse.studies.provenance import FINISHED
 from hydra_dse.studies.run_directory import DESIGNS, JOURNAL, PARETO, RunDirectory, open_run
 

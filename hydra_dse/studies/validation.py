@@ -13,7 +13,7 @@ import numpy as np
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import NothingFeasible
+from hydra_dse.errors import Interrupted, NothingFeasible
 from hydra_dse.results import METRICS, Evaluation
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import nondominated
@@ -21,7 +21,7 @@ from hydra_dse.studies.designs_table import ScoredDesigns, point_in
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import csv_bytes, locked
 from hydra_dse.studies.interrupts import uninterrupted
-from hydra_dse.studies.progress import Interrupted, ValidationProgress, ValidationState
+from hydra_dse.studies.progress import ValidationProgress, ValidationState
 from hydra_dse.studies.run_directory import RunDirectory, existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
 from hydra_dse.studies.selection import select

@@ -9,7 +9,7 @@ from hydra_dse.errors import InputError
 from hydra_dse.studies import design_of_run, designs_of, existing_run, experiment_of, sweep
 from hydra_dse.studies.run_directory import experiment_text
 
-OVERRIDES = ["space=small-9", "search.trials=64"]
+OVERRIDES = ["space=small-9", "search.trials=64", "rate=1 req/s"]
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,7 @@ def test_ctrl_c_ends_all_processes_with_one_line_and_a_run_that_goes_on(tmp_path
     assert _run(script, run) == expected
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_a_run_that_a_kill_between_two_writes_could_break(tmp_path):
     """Every prefix of the files a sweep writes, in order, is a run that goes on to the same front."""
     import shutil

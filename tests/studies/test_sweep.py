@@ -168,6 +168,22 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path):
     assert _snapshot(tmp_path) == {"thesis.tex": b"do not lose me"}
 
 
+def test_a_users_own_experiment_file_is_never_overwritten(tmp_path):
+    (tmp_path / "experiment.yaml").write_text("name: mine")
+    with pytest.raises(InputError, match=r"experiment.yaml: is there without a provenance.json"):
+        _sweep(tmp_path)
+    assert _snapshot(tmp_path) == {"experiment.yaml": b"name: mine"}
+
+
+def test_what_a_kill_left_half_written_is_cleared_away(tmp_path):
+    with pytest.raises(Interrupted):
+        _sweep(tmp_path / "run", progress=Listener(3))
+    for name in (".pareto.csv.tmp", "generations/.000003.parquet.tmp"):
+        (tmp_path / "run" / name).write_bytes(b"half")
+    _sweep(tmp_path / "run", resume=True)
+    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == [".lock", *FILES]
+
+
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(InputError, match="is a file; a run needs a directory"):
