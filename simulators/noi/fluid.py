@@ -15,7 +15,7 @@ import simpy
 from numpy.typing import NDArray
 
 from hydra_dse.errors import InvariantBroken
-from simulators.clock import exact_delay
+from simulators.clock import at
 from simulators.noi.sharing import fair_pair, fair_speeds
 
 FloatArray = NDArray[np.float64]
@@ -95,7 +95,7 @@ class FluidProcessor:
         if self._running:
             self._timer += 1
             end = min(job.end_s for job in self._running)
-            timer = self.env.timeout(exact_delay(now, end), self._timer)
+            timer = at(self.env, end, self._timer)
             timer.callbacks.append(self._finish)
 
     def _finish(self, timer: simpy.Event) -> None:

@@ -42,6 +42,11 @@ class Outcome:
         return self.end.time_s - self.start.time_s
 
 
+def warm_requests(share: float, count: int) -> int:
+    """Requests at the start of a run that only warm the system up; at least one is left."""
+    return min(int(share * count), count - 1)
+
+
 def run(
     system: System, requests: Requests, warmup_share: float = 0.0, sink: RecordSink | None = None, fast: bool = True
 ) -> Outcome:
@@ -54,7 +59,7 @@ def run(
         cost.reset()
     env = simpy.Environment()
     last = len(requests) - 1
-    first = min(int(warmup_share * len(requests)), last)
+    first = warm_requests(warmup_share, len(requests))
     server = Server(env, system, requests, sink, (first, last), fast)
     env.run()
     visits = server.recorder.visits()

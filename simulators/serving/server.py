@@ -193,6 +193,7 @@ class Server:
         sequence.done = 0
         sequence.engine = None
         self.waiting.push(sequence)
+        self._wake(prompts_only=True)
 
     # -- progress of sequences --------------------------------------------------------------------------------
 

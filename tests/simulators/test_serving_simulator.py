@@ -84,6 +84,11 @@ def test_designs_meet_the_same_requests_whatever_their_company() -> None:
     assert together[0].metrics["offered_requests_per_s"] == together[1].metrics["offered_requests_per_s"]
 
 
+def test_sampled_arrivals_are_offered_at_exactly_the_stated_rate() -> None:
+    [result] = evaluate(design(), options=replace(OPTIONS, saturate=False))
+    assert result.metrics["offered_requests_per_s"] == pytest.approx(0.5, rel=1e-9)
+
+
 def test_a_larger_batch_limit_sustains_more() -> None:
     small, large = evaluate(design(2), design(16), options=replace(OPTIONS, requests=128))
     assert (small.metrics["saturation_requests_per_s"] or 0) < (large.metrics["saturation_requests_per_s"] or 0)
