@@ -374,19 +374,21 @@ class Colocated:
         beside = self._beside(state.at_nodes)
         own = (tables.prompts.alone_s @ lengths.prompt_bins.weight * beside).sum(axis=1)
         mates = (queue.company_s * beside).sum(axis=1)
-        prompts = served * (own + mates)
+        scheduled = own + 2.0 * mates
+        prefilling = served * scheduled
         again = lengths.decode / (lengths.decode + 2.0 * lengths.residual_prompt)
         return Solution(
             saturation_per_s=self.saturation_per_s,
             served_per_s=served,
             ttft=timings.ttft,
-            scheduled_mean_s=own + 2.0 * mates,
+            scheduled_mean_s=scheduled,
             tpot=timings.tpot,
             tbt=timings.tbt,
             e2e=timings.e2e,
             batch_mean=timings.decoding,
-            kv_tokens=timings.decoding * lengths.context + prompts * lengths.prompt,
-            sequences=timings.decoding + prompts,
+            # A prompt holds its memory for a time that grows with its size.
+            kv_tokens=timings.decoding * lengths.context + prefilling * 2.0 * lengths.residual_prompt,
+            sequences=timings.decoding + prefilling,
             preemptions=tables.memory.binds(self.profile.max_batch) * state.full * again,
             work=self._work(served, state, queue),
         )

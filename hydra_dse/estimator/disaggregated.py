@@ -181,21 +181,26 @@ class Disaggregated:
 
     def _solution(self, found: Balance, served: FloatArray, timings: latencies.Timings) -> Solution:
         tables, lengths = self.tables, self.lengths
-        queue, decode = found.queue, found.decode
-        held = queue.busy[:, 0] * queue.packing[:, 0] + served * self._moved_s()
-        waiting = held + np.maximum(decode.beyond(np.zeros_like(served)) - decode.beyond(found.places), 0.0)
+        decode = found.decode
+        scheduled = self._scheduled_s(found)
+        prefilling = served * scheduled
+        waiting = np.maximum(decode.beyond(np.zeros_like(served)) - decode.beyond(found.places), 0.0)
+        waiting = waiting + served * self._moved_s()
         again = lengths.decode / (lengths.decode + 2.0 * lengths.residual_prompt)
         return Solution(
             saturation_per_s=self.saturation_per_s,
             served_per_s=served,
             ttft=timings.ttft,
-            scheduled_mean_s=self._scheduled_s(found),
+            scheduled_mean_s=scheduled,
             tpot=timings.tpot,
             tbt=timings.tbt,
             e2e=timings.e2e,
             batch_mean=timings.decoding,
-            kv_tokens=timings.decoding * lengths.context + waiting * lengths.prompt,
-            sequences=timings.decoding + waiting,
+            # A prompt holds its memory for a time that grows with its size.
+            kv_tokens=timings.decoding * lengths.context
+            + waiting * lengths.prompt
+            + prefilling * 2.0 * lengths.residual_prompt,
+            sequences=timings.decoding + waiting + prefilling,
             preemptions=tables.capacity.memory.binds(self.profile.max_batch) * decode.full * again,
             work=_work(tables, found, served, lengths),
         )

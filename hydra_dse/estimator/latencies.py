@@ -198,7 +198,8 @@ def _tpot(
 
     The batch relaxes with the mean life; over a life of `x` relaxation times the spread of an average shrinks by
     `√(2(x − 1 + e^{−x})/x²)`.  The delays of prompts during a life of `d` tokens are compound Poisson: a gamma
-    variable of mean `extra` and variance `λE[e²]·step/d` per token.
+    variable of mean `extra`.  A delay gives time for more delays: with `1 − ρ = (step − extra)/step` its variance per
+    token is `λE[e²]·step/(d·(1 − ρ)²)`, as of a delay busy period.
     """
     bins = lengths.decode_bins
     n = len(step)
@@ -208,7 +209,7 @@ def _tpot(
     steady = step[:, None, None] + (node_s - step[:, None])[:, :, None] * shrink
     steady = steady + stream.moved_s[:, None, None] / bins.size
     extra = (share * stream.extra_s).sum(axis=1)[:, None]
-    variance = stream.extra_square[:, None] * step[:, None] / bins.size
+    variance = stream.extra_square[:, None] * step[:, None] / bins.size * (step[:, None] / (step[:, None] - extra)) ** 2
     jitter = gamma_slices(extra + np.zeros_like(variance), extra**2 / np.maximum(variance, 1e-300), JITTER_EDGES)
     spread = node_extra[:, :, None] / np.maximum(extra, 1e-300)[:, :, None]
     free = steady[..., None] + spread[..., None] * (jitter - extra[..., None])[:, None]

@@ -1,0 +1,158 @@
+"""Queues of a piece of time in which they need not settle.
+
+Three forms, by what is known of the piece:
+- A recorded path: waits follow Lindley's recursion `W' = (W + S − gap)⁺`, exact for one server, first come, first
+  served; written as a reflection it is a cumulative sum and a running minimum.
+- Rates alone: the queue is a reflected Brownian motion that starts empty, seen at an exponential time of mean `T/2`:
+  the stationary queue far below saturation, `(λ − μ)·T/2` far above it.
+- What the piece before left drains as a fluid and adds the area below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.estimator.lengths import Bins
+from hydra_dse.workload.pieces import Path
+
+FloatArray = NDArray[np.float64]
+
+# Designs whose paths are followed at a time: their arrays stay in cache.
+ROWS = 32
+
+
+@dataclass(frozen=True)
+class Transient:
+    """A piece of time as a solver meets it.
+
+    Attributes:
+        offered: arrivals per second, shape (n,); the rate a solver gets is what is served, which differs while a
+            backlog builds or drains.
+        duration_s: of the piece.
+        path: its requests, where recorded.
+        left_s: prompt work that the piece before left, in s, shape (n,).
+        held: requests that wait for decode on average beyond those of a start from empty, shape (n,).
+        stretch: gaps of the path are longer by this factor, shape (n,) (another mean rate).
+    """
+
+    offered: FloatArray
+    duration_s: float
+    path: Path | None
+    left_s: FloatArray
+    held: FloatArray
+    stretch: FloatArray
+
+    @property
+    def horizon_per_s(self) -> float:
+        """Rate of the exponential time at which queues are seen."""
+        return 2.0 / self.duration_s
+
+
+def settled_load(load: FloatArray, diffusion: FloatArray, horizon_per_s: float | FloatArray) -> FloatArray:
+    """Load of the stationary queue that is as long as one seen at an exponential time after an empty start.
+
+    Args:
+        load: offered load, may exceed 1.
+        diffusion: variance of the net work per second, in s: `λE[S]²(c_a² + c_s²)`.
+        horizon_per_s: 1 / mean of that time.
+    """
+    idle = 1.0 - load
+    return np.asarray(1.0 - (idle + np.sqrt(idle**2 + 2.0 * horizon_per_s * diffusion)) / 2.0)
+
+
+@dataclass(frozen=True)
+class Drained:
+    """A backlog over a piece: mean and final height above a start from empty, share of time it is there."""
+
+    mean: FloatArray
+    left: FloatArray
+    share: FloatArray
+
+
+def drain(backlog: FloatArray, slope: FloatArray, duration_s: float) -> Drained:
+    """A fluid backlog that changes by `slope` per second, down to 0 at the lowest; area beyond that of `slope⁺` alone.
+
+    Args:
+        backlog: at the start.
+        slope: arrivals less service.
+        duration_s: of the piece.
+    """
+    down = np.maximum(-slope, 0.0)
+    empty_s = np.where(down > 0, backlog / np.where(down > 0, down, 1.0), np.inf)
+    time = np.minimum(empty_s, duration_s)
+    falls = backlog * time - down * time**2 / 2.0
+    left = np.maximum(backlog + slope * duration_s, 0.0)
+    return Drained(falls / duration_s, left, np.where(backlog > 0, time / duration_s, 0.0))
+
+
+@dataclass(frozen=True)
+class PathWaits:
+    """Waits along a path, shape (n,): share that waits, mean and second moment of those that do, and what is left."""
+
+    waits: FloatArray
+    wait_s: FloatArray
+    square: FloatArray
+    left_s: FloatArray
+
+
+def follow(transient: Transient, light: FloatArray, heavy_s: FloatArray, full_s: FloatArray, bins: Bins) -> PathWaits:
+    """Follow the path of a piece for every design.
+
+    Args:
+        transient: with a path.
+        light: service of a prompt of each size bin that finds no one ahead, shape (n, bins).
+        heavy_s: service per token in full iterations, shape (n,).
+        full_s: a full iteration, shape (n,): with that much work ahead a prompt is in one.
+        bins: sizes of the prompts.
+    """
+    found = [
+        _follow(transient, light[rows], heavy_s[rows], full_s[rows], bins, rows)
+        for rows in (slice(start, start + ROWS) for start in range(0, len(heavy_s), ROWS))
+    ]
+    return PathWaits(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _follow(
+    transient: Transient, light: FloatArray, heavy_s: FloatArray, full_s: FloatArray, bins: Bins, rows: slice
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    path = transient.path
+    if path is None:
+        raise ValueError("a piece without a path has nothing to follow")
+    alone = _at_sizes(light, bins.size, path.prompt_tokens) * path.count
+    packed = heavy_s[:, None] * (path.prompt_tokens * path.count)
+    gaps = path.gap_s * transient.stretch[rows, None]
+    start = transient.left_s[rows]
+    wait = reflect(start, alone, gaps)
+    for _ in range(2):
+        company = np.minimum(wait / full_s[:, None], 1.0)
+        service = alone + company * (packed - alone)
+        wait = reflect(start, service, gaps)
+    total = path.count.sum()
+    inside = (path.count - 1.0) / 2.0 / path.count * service
+    seen = wait + inside
+    waiting = np.maximum((seen > 0) @ path.count, 1e-12)
+    mean = seen @ path.count / waiting
+    square = seen**2 @ path.count / waiting
+    return waiting / total, mean, square, wait[:, -1] + service[:, -1]
+
+
+def reflect(start: FloatArray, service: FloatArray, gaps: FloatArray) -> FloatArray:
+    """Waits by Lindley's recursion, shape (n, m); `start` is the work left when the gap before the first begins."""
+    steps = -gaps
+    steps[:, 0] += start
+    steps[:, 1:] += service[:, :-1]
+    free = np.cumsum(steps, axis=1)
+    return np.asarray(free - np.minimum(np.minimum.accumulate(free, axis=1), 0.0))
+
+
+def _at_sizes(values: FloatArray, sizes: FloatArray, at: FloatArray) -> FloatArray:
+    """Interpolate values at size bins, (n, bins) → (n, m); beyond the ends on the line of the last two."""
+    if len(sizes) == 1:
+        return np.asarray(values[:, :1] * np.maximum(at / sizes[0], 0.0))
+    left = np.clip(np.searchsorted(sizes, at) - 1, 0, len(sizes) - 2)
+    part = (at - sizes[left]) / (sizes[left + 1] - sizes[left])
+    low = values[:, left]
+    return np.maximum(low + part * (values[:, left + 1] - low), 1e-9)
