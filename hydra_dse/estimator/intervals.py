@@ -28,7 +28,41 @@ class ErrorModel:
     queueing: bool = False
 
 
-ERRORS: dict[str, ErrorModel] = {}
+MEAN_WAIT = ErrorModel((0.04, 0.06, 0.12, 0.25, 0.40), 0.06, queueing=True)
+MEDIAN_WAIT = ErrorModel((0.10, 0.12, 0.15, 0.22, 0.30), 0.06, queueing=True)
+TAIL_WAIT = ErrorModel((0.12, 0.18, 0.25, 0.35, 0.50), 0.08, queueing=True)
+STEP = ErrorModel((0.03, 0.04, 0.05, 0.07, 0.10), 0.01)
+STEP_TAIL = ErrorModel((0.06, 0.09, 0.14, 0.18, 0.25), 0.03)
+END = ErrorModel((0.03, 0.04, 0.06, 0.10, 0.15), 0.02)
+END_TAIL = ErrorModel((0.05, 0.08, 0.14, 0.22, 0.35), 0.04)
+RATE = ErrorModel((0.035,) * 5)
+USE = ErrorModel((0.05,) * 5)
+
+ERRORS: dict[str, ErrorModel] = {
+    "ttft_mean_s": MEAN_WAIT,
+    "ttft_p50_s": MEDIAN_WAIT,
+    "ttft_p90_s": TAIL_WAIT,
+    "ttft_p99_s": TAIL_WAIT,
+    "tpot_mean_s": STEP,
+    "tpot_p50_s": STEP,
+    "tpot_p90_s": STEP_TAIL,
+    "tpot_p99_s": STEP_TAIL,
+    "tbt_mean_s": STEP,
+    "tbt_p50_s": STEP,
+    "tbt_p90_s": STEP_TAIL,
+    "tbt_p99_s": STEP_TAIL,
+    "e2e_mean_s": END,
+    "e2e_p50_s": END,
+    "e2e_p90_s": END_TAIL,
+    "e2e_p99_s": END_TAIL,
+    "saturation_requests_per_s": RATE,
+    "saturation_tokens_per_s": RATE,
+    "batch_mean": STEP,
+    "power_w": USE,
+    "energy_j_per_token": USE,
+    "hbm_utilization": USE,
+    "noi_utilization_max": USE,
+}
 
 
 def intervals_of(
