@@ -30,12 +30,13 @@ class ChunkedPlanner:
             return None
         left = engine.limits.token_budget - len(decoding)
         chunks = _continue_prompts(engine, left)
-        if engine.server.preemptions == before:
+        preempted = engine.server.preemptions > before
+        if not preempted:
             left -= sum(tokens for _, tokens in chunks)
             _admit_chunks(engine, chunks, left, engine.limits.max_batch, reserved=decoding.blocks_due)
         if not decoding and not chunks:
             return None
-        return Plan(bool(decoding), chunks, steady=not chunks)
+        return Plan(bool(decoding), chunks, steady=not chunks and not preempted)
 
 
 class PrefillFirstPlanner:
@@ -44,11 +45,7 @@ class PrefillFirstPlanner:
     def plan(self, engine: Engine) -> Plan | None:
         """Batch waiting prompts up to the budget (a longer one runs alone), else advance the decoders."""
         chunks = _admit_whole(engine)
-        if chunks:
-            return Plan(False, chunks)
-        if not engine.decoding or not engine.server.make_room(engine):
-            return None
-        return Plan(True, steady=True)
+        return Plan(False, chunks) if chunks else _decode_step(engine)
 
 
 class PrefillPlanner:
@@ -70,9 +67,15 @@ class DecodePlanner:
     def plan(self, engine: Engine) -> Plan | None:
         """Fill free slots from the hand-off queue, then advance."""
         engine.server.take_handed_over(engine)
-        if not engine.decoding or not engine.server.make_room(engine):
-            return None
-        return Plan(True, steady=True)
+        return _decode_step(engine)
+
+
+def _decode_step(engine: Engine) -> Plan | None:
+    """A step of all decoding sequences, if there are any and they fit; what it preempts may start again at once."""
+    before = engine.server.preemptions
+    if not engine.decoding or not engine.server.make_room(engine):
+        return None
+    return Plan(True, steady=engine.server.preemptions == before)
 
 
 def _continue_prompts(engine: Engine, left: int) -> Chunks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from serving_pieces import PLENTY, Log, serve, system
 
@@ -69,6 +69,9 @@ def test_no_request_is_lost_and_memory_stays_below_capacity_under_any_policy(
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(policies, st.integers(0, 10**6), st.integers(600, 20000), st.sampled_from((1.0, 6.0, 1000.0)))
+@example(Policy(serving="colocated", max_batch=1, token_budget=392, block_tokens=1), 2, 600, 1.0)
+@example(Policy(serving="disaggregated", max_batch=2, token_budget=23, block_tokens=1), 1, 600, 6.0)
+@example(Policy(serving="colocated", scheduling="sjf", max_batch=5, token_budget=20, block_tokens=1), 0, 600, 1000.0)
 def test_leaping_over_unchanging_stretches_changes_no_bit_of_any_record(
     policy: Policy, seed: int, capacity: int, rate: float
 ) -> None:
