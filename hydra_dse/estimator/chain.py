@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.nodes import BatchNodes
+from hydra_dse.estimator.transient import settled_load
 
 FloatArray = NDArray[np.float64]
 
@@ -101,6 +102,8 @@ def limited_sharing(
     limit: FloatArray,
     burst: Burstiness,
     load: FloatArray | None = None,
+    offered: FloatArray | None = None,
+    horizon_per_s: float = 0.0,
 ) -> PoolState:
     """Solve the chain of each pool.
 
@@ -111,11 +114,17 @@ def limited_sharing(
         limit: sequences in service at most, shape (n,); may be fractional (a mean over memory states).
         burst: variability factors.
         load: offered over highest rate where something else bounds it too; None = `rate·residence(limit)/limit`.
+        offered: arrivals per second where more arrive than `rate`, which is served; None = the same.
+        horizon_per_s: the queue is seen at an exponential time of this rate after an empty start (`settled_load`).
     """
     n = len(rate)
     whole = np.nan_to_num(np.floor(limit + 1e-9), nan=1.0)
     if load is None:
         load = rate * nodes.at(residence_s, limit[:, None])[:, 0] / limit
+    if horizon_per_s > 0.0:
+        each = load / rate
+        load = load if offered is None else offered * each
+        load = settled_load(load, 2.0 * burst.wait * load * each, horizon_per_s)
     at_nodes = np.zeros((n, nodes.count + 1))
     full, in_service = np.zeros(n), np.zeros(n)
     for rows, length in _buckets(whole):

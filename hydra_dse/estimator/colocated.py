@@ -11,7 +11,7 @@ service; the prompt queue beside each `b` is solved as if `b` stood still for as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
 from hydra_dse.estimator.prompts import PromptQueue, packing_of, prompt_queue
 from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -268,25 +269,41 @@ class Colocated:
         impact = impact_of(tables, tables.nodes.batch, lengths)
         return cls(profile, lengths, tables, impact, saturation_of(tables, lengths))
 
-    def at(self, rate: FloatArray, arrival_scv: float, percentiles: bool) -> Solution:
-        """Solve at arrival rates of shape (n,)."""
+    def at(
+        self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
+    ) -> Solution:
+        """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         tables, lengths = self.tables, self.lengths
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         found = delays(self.impact, served[:, None], lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
-        state = self._chain(served, residence, found, arrival_scv)
-        queue = self._queue(served, residence, arrival_scv)
+        state = self._chain(served, residence, arrival_scv, transient)
+        beside = self._beside(state.at_nodes)
+        queue = self._queue(served, residence, arrival_scv, transient, beside)
         entry = self._entry(served, state, queue, found)
+        if transient is not None:
+            entry = latencies.held_back(entry, transient)
         stream = self._stream(served, state, found)
-        return self._solution(served, state, queue, latencies.timings(entry, stream, lengths, percentiles))
+        solution = self._solution(served, state, queue, latencies.timings(entry, stream, lengths, percentiles))
+        if queue.left_s is None:
+            return solution
+        return replace(solution, left_s=queue.left_s, left=queue.left_s / (queue.service_s * beside).sum(axis=1))
 
-    def _chain(self, served: FloatArray, residence: FloatArray, found: Delays, arrival_scv: float) -> PoolState:
+    def _chain(
+        self, served: FloatArray, residence: FloatArray, arrival_scv: float, transient: Transient | None
+    ) -> PoolState:
         """The slow chain; its highest rate is the saturation rate, whatever else limits it."""
         limit = self.tables.limit
         top = limit / self.tables.nodes.at(residence, limit[:, None])[:, 0]
         scale = np.maximum(top / self.saturation_per_s, 1.0)
         burst = self._burstiness(arrival_scv)
-        return limited_sharing(served, self.tables.nodes, residence, limit, burst, load=served / top * scale)
+        load = served / top * scale
+        if transient is None:
+            return limited_sharing(served, self.tables.nodes, residence, limit, burst, load=load)
+        offered, horizon = np.maximum(transient.offered, served), transient.horizon_per_s
+        return limited_sharing(
+            served, self.tables.nodes, residence, limit, burst, load=load, offered=offered, horizon_per_s=horizon
+        )
 
     def _beside(self, weight: FloatArray) -> FloatArray:
         """Weights of node 0 and the nodes, (n, k + 1), on the j batches beside which prompts are timed."""
@@ -304,12 +321,26 @@ class Colocated:
             blocking=max((arrival_scv + 1.0) / 2.0, 0.3) * ones,
         )
 
-    def _queue(self, served: FloatArray, residence: FloatArray, arrival_scv: float) -> PromptQueue:
+    def _queue(
+        self,
+        served: FloatArray,
+        residence: FloatArray,
+        arrival_scv: float,
+        transient: Transient | None,
+        beside: FloatArray,
+    ) -> PromptQueue:
         tables = self.tables
         rate = np.broadcast_to(served[:, None], tables.beside.shape)
         stay = tables.nodes.at(residence, np.maximum(tables.beside, 1.0))
         return prompt_queue(
-            rate, tables.prompts, self.lengths, arrival_scv, 0.5 / stay, self.profile.scheduling == "sjf"
+            rate,
+            tables.prompts,
+            self.lengths,
+            arrival_scv,
+            0.5 / stay,
+            self.profile.scheduling == "sjf",
+            transient,
+            beside,
         )
 
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.estimate import ClassSlo, estimate
+from hydra_dse.estimator.pieces import estimate_pieces
 from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement import place_design
 from hydra_dse.profile import build_profile
+from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation, Violation
-from hydra_dse.workload import arrival_statistics, context_notes, length_points, long_run_shares
+from hydra_dse.workload import arrival_statistics, context_notes, length_points, long_run_shares, pieces
 from hydra_dse.workload.nouns import Workload
 
 # Designs per profile: bounds the memory of its tables and keeps them in cache.
@@ -59,16 +61,7 @@ def estimate_designs(
     for rows in _groups(placed, failed):
         for block in np.array_split(rows, -(-len(rows) // BLOCK)):
             profile = build_profile([placed[row] for row in block], model, calibration)
-            table = estimate(
-                profile,
-                arrival_statistics(workload),
-                length_points(workload),
-                percentiles=percentiles,
-                max_rate=max_rate,
-                class_slos=_slos(workload),
-                calibration_error=calibration.default.relative_error,
-            )
-            parts.append((block, table))
+            parts.append((block, _estimated(profile, workload, calibration, percentiles, max_rate)))
     table = scatter(parts, len(designs))
     notes = (*table.notes, *context_notes(workload))
     return EstimateTable(table.metrics, table.low, table.high, table.violations, notes)
@@ -92,8 +85,33 @@ def _model(workload: Workload) -> Model:
     return workload.models[next(iter(used))]
 
 
-def _slos(workload: Workload) -> tuple[ClassSlo, ...]:
-    shares = long_run_shares(workload)
+def _estimated(
+    profile: ServiceProfile, workload: Workload, calibration: CalibrationSet, percentiles: bool, max_rate: bool
+) -> EstimateTable:
+    """One stationary estimate, or one over the pieces of a workload that changes in time."""
+    error = calibration.default.relative_error
+    course = pieces(workload)
+    if np.isfinite(course[0].duration_s):
+        return estimate_pieces(
+            profile,
+            course,
+            lambda piece: _slos(workload, piece.class_shares),
+            percentiles,
+            max_rate=max_rate,
+            calibration_error=error,
+        )
+    return estimate(
+        profile,
+        arrival_statistics(workload),
+        length_points(workload),
+        percentiles=percentiles,
+        max_rate=max_rate,
+        class_slos=_slos(workload, long_run_shares(workload)),
+        calibration_error=error,
+    )
+
+
+def _slos(workload: Workload, shares: tuple[float, ...]) -> tuple[ClassSlo, ...]:
     return tuple(ClassSlo(share, kind.slo) for share, kind in zip(shares, workload.classes, strict=True))
 
 

@@ -21,6 +21,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -48,11 +49,18 @@ class Balance:
 
 
 def balance(
-    tables: Tables, rate: FloatArray, lengths: LengthMoments, arrival_scv: float, shortest_first: bool = False
+    tables: Tables,
+    rate: FloatArray,
+    lengths: LengthMoments,
+    arrival_scv: float,
+    shortest_first: bool = False,
+    transient: Transient | None = None,
 ) -> Balance:
     """Solve both pools: each one's slowdown by the other needs the other's busy share."""
     prompts, between = tables.prompts, tables.contention
-    joining = rate * max(lengths.decoding_share, 1e-9)
+    decoding = max(lengths.decoding_share, 1e-9)
+    joining = rate * decoding
+    offered, horizon = None, 0.0
     for _ in range(3):
         queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first)
         full = queue.full_share
@@ -60,8 +68,19 @@ def balance(
         busy = np.minimum(queue.busy, 1.0)
         step_s = tables.step_s / (1.0 - busy + busy * beside)
         burst = _burstiness(queue, step_s[:, -1], lengths, arrival_scv)
-        decode = limited_sharing(joining, tables.nodes, _residence(tables, step_s, lengths), tables.limit, burst)
+        if transient is not None:
+            # Decode gets what prefill lets through.
+            through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
+            offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
+        residence = _residence(tables, step_s, lengths)
+        decode = limited_sharing(
+            joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
+        )
         prompts = _slowed(tables, decode.at_nodes)
+    if transient is not None:
+        queue = prompt_queue(
+            rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first, transient=transient
+        )
     return Balance(rate, queue, decode, step_s, beside, prompts, tables.capacity.held_back_beyond(decode))
 
 
@@ -120,12 +139,20 @@ class Disaggregated:
         tables = replace(tables, capacity=capacity_of(profile, lengths, in_progress))
         return cls(profile, lengths, tables, saturation_of(tables, lengths))
 
-    def at(self, rate: FloatArray, arrival_scv: float, percentiles: bool) -> Solution:
-        """Solve at arrival rates of shape (n,)."""
+    def at(
+        self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
+    ) -> Solution:
+        """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        found = balance(self.tables, served, self.lengths, arrival_scv, self.profile.scheduling == "sjf")
-        timings = latencies.timings(self._entry(found, served), self._stream(found, served), self.lengths, percentiles)
-        return self._solution(found, served, timings)
+        found = balance(self.tables, served, self.lengths, arrival_scv, self.profile.scheduling == "sjf", transient)
+        entry = self._entry(found, served)
+        if transient is not None:
+            entry = latencies.held_back(entry, transient)
+        timings = latencies.timings(entry, self._stream(found, served), self.lengths, percentiles)
+        solution = self._solution(found, served, timings)
+        if found.queue.left_s is None:
+            return solution
+        return replace(solution, left_s=found.queue.left_s, left=found.queue.left_s / found.queue.service_s[:, 0])
 
     def _joining(self, served: FloatArray) -> FloatArray:
         return np.asarray(served * max(self.lengths.decoding_share, 1e-9))

@@ -17,6 +17,7 @@ from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, metrics_of, overload, starved
 from hydra_dse.estimator.solution import Solution
 from hydra_dse.estimator.table import EstimateTable
+from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Violation
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
@@ -34,8 +35,10 @@ class Solver(Protocol):
     def saturation_per_s(self) -> FloatArray:
         """Highest sustainable rate, shape (n,)."""
 
-    def at(self, rate: FloatArray, arrival_scv: float, percentiles: bool) -> Solution:
-        """Solve at arrival rates of shape (n,)."""
+    def at(
+        self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
+    ) -> Solution:
+        """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,11 @@ def estimate(
             metrics |= _goodput(solution, metrics, slos, moments)
         if max_rate and bounded:
             metrics["max_rate_requests_per_s"] = highest_rate(solver, scv, slos, moments)
-    given = _given(profile, moments)
-    infeasible = np.array([bool(found) for found in given], dtype=bool)
-    metrics = {name: _blank(name, values, infeasible) for name, values in metrics.items()}
-    low, high = intervals_of(metrics, scv, calibration_error)
-    return EstimateTable(metrics, low, high, _with_load(given, rate, solver.saturation_per_s), _notes(arrivals))
+    known = given(profile, moments)
+    infeasible = np.array([bool(found) for found in known], dtype=bool)
+    metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
+    low, high = intervals_of(metrics, scv, calibration_error, profile.serving == "colocated")
+    return EstimateTable(metrics, low, high, with_load(known, rate, solver.saturation_per_s), notes_of(arrivals))
 
 
 def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
@@ -133,25 +136,27 @@ def highest_rate(
     return low
 
 
-def _given(profile: ServiceProfile, lengths: LengthMoments) -> tuple[tuple[Violation, ...], ...]:
+def given(profile: ServiceProfile, lengths: LengthMoments) -> tuple[tuple[Violation, ...], ...]:
     """Violations that leave nothing to compute: the profile's own, else of memory."""
     own = profile.violations or tuple(() for _ in range(profile.size))
     return tuple(mine or more for mine, more in zip(own, starved(profile, lengths), strict=True))
 
 
-def _with_load(
-    given: tuple[tuple[Violation, ...], ...], rate: FloatArray, saturation: FloatArray
+def with_load(
+    known: tuple[tuple[Violation, ...], ...], rate: FloatArray, saturation: FloatArray
 ) -> tuple[tuple[Violation, ...], ...]:
     """A design that is feasible but offered too much gets a violation of load."""
-    return tuple(mine or more for mine, more in zip(given, overload(rate, saturation), strict=True))
+    return tuple(mine or more for mine, more in zip(known, overload(rate, saturation), strict=True))
 
 
-def _blank(name: str, values: FloatArray, infeasible: NDArray[np.bool_]) -> FloatArray:
+def blank(name: str, values: FloatArray, infeasible: NDArray[np.bool_]) -> FloatArray:
+    """Values without those of designs of which nothing can be computed; areas and offers stay."""
     keep = name in ("area_mm2", "interposer_mm2", "offered_requests_per_s")
     return values if keep or not infeasible.any() else np.where(infeasible, np.nan, values)
 
 
-def _notes(arrivals: ArrivalStatistics) -> tuple[str, ...]:
+def notes_of(arrivals: ArrivalStatistics) -> tuple[str, ...]:
+    """What a reader must know of estimates under such arrivals."""
     if arrivals.cv <= VALIDATED_CV:
         return ()
     return (f"inter-arrival CV {arrivals.cv:.3g} lies outside the validated range (0 to {VALIDATED_CV:g})",)

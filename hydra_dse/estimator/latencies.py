@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.prompts import WAIT_WEIGHTS
 from hydra_dse.estimator.solution import Latency
+from hydra_dse.estimator.transient import Transient
 
 FloatArray = NDArray[np.float64]
 
@@ -61,6 +62,13 @@ class Entry:
     def mean_own_s(self) -> FloatArray:
         """Mean time of a prompt alone, shape (n,)."""
         return np.asarray(((self.own_s @ self.own_weight) * self.beside).sum(axis=1))
+
+
+def held_back(entry: Entry, transient: Transient) -> Entry:
+    """An entry with what a full pool of the piece before still holds back, by Little's law over the arrivals."""
+    more = transient.held / transient.offered
+    blocked = 1.0 - (1.0 - entry.blocked) * (1.0 - transient.held_share)
+    return replace(entry, blocked=blocked, blocked_s=entry.blocked_s + more)
 
 
 @dataclass(frozen=True)

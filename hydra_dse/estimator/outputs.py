@@ -40,7 +40,7 @@ def metrics_of(
     metrics |= _memory(profile, solution, lengths)
     metrics |= _utilisation(profile, solution)
     metrics |= _energy(profile, solution, completed * lengths.output)
-    metrics |= _ratios(metrics)
+    metrics |= ratios(metrics)
     metrics["area_mm2"], metrics["interposer_mm2"] = profile.area_mm2, profile.interposer_mm2
     return metrics
 
@@ -90,7 +90,8 @@ def _energy(profile: ServiceProfile, solution: Solution, tokens_per_s: FloatArra
     }
 
 
-def _ratios(metrics: dict[str, FloatArray]) -> dict[str, FloatArray]:
+def ratios(metrics: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """Metrics that are ratios of others."""
     return {
         "output_tokens_per_s_per_user": 1.0 / metrics["tpot_mean_s"],
         "throughput_per_ttft_tokens_per_s2": metrics["throughput_tokens_per_s"] / metrics["ttft_mean_s"],

@@ -17,6 +17,7 @@ from scipy.special import gammainc
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.transient import Transient, drain, follow, settled_load
 
 FloatArray = NDArray[np.float64]
 
@@ -53,6 +54,7 @@ class PromptQueue:
         wait_shape: shape of a gamma distribution of that wait.
         mates_s: mean extra time for prompts packed behind one of each size that waits, shape (n, j, bins);
             lone_mates_s: behind one that does not; bin_weight: of the size bins.
+        left_s: prompt work at the end of a piece of time, shape (n,); None where the queue is stationary.
     """
 
     busy: FloatArray
@@ -66,6 +68,7 @@ class PromptQueue:
     mates_s: FloatArray
     lone_mates_s: FloatArray
     bin_weight: FloatArray
+    left_s: FloatArray | None = None
 
     @property
     def mean_wait_s(self) -> FloatArray:
@@ -123,10 +126,16 @@ def packed_service(
         u = rate * np.minimum(packing * each, times.full_s)
         packing = packing_of(u, np.maximum(times.budget / lengths.prompt, 1.0), arrival_scv)
     full = np.clip(rate * packed, 0.0, 1.0)
-    saved = np.minimum(times.shared_s * (1.0 - 1.0 / packing), np.maximum(alone - packed, 0.0))
-    light = times.alone_s - saved[..., None]
+    light = light_service(times, packing, lengths)
     heavy = lengths.prompt_bins.size * times.token_s[..., None]
     return (1.0 - full[..., None]) * light + full[..., None] * heavy, packing, full
+
+
+def light_service(times: PrefillTimes, packing: FloatArray, lengths: LengthMoments) -> FloatArray:
+    """Service time per prompt and size bin outside full iterations."""
+    alone, packed = times.alone_s @ lengths.prompt_bins.weight, lengths.prompt * times.token_s
+    saved = np.minimum(times.shared_s * (1.0 - 1.0 / packing), np.maximum(alone - packed, 0.0))
+    return np.asarray(times.alone_s - saved[..., None])
 
 
 def prompt_queue(
@@ -136,6 +145,8 @@ def prompt_queue(
     arrival_scv: float,
     horizon_per_s: FloatArray | None = None,
     shortest_first: bool = False,
+    transient: Transient | None = None,
+    beside: FloatArray | None = None,
 ) -> PromptQueue:
     """Solve the queue at arrival rates of shape (n, j).
 
@@ -147,6 +158,8 @@ def prompt_queue(
         horizon_per_s: rate at which the surroundings change.  The queue is then that of a reflected Brownian motion
             seen at an exponential time: finite at any load, equal to the stationary one far below saturation.
         shortest_first: scale the mean wait to shortest-prompt-first order.
+        transient: the piece of time in which the queue need not settle.
+        beside: weights of the columns j, where there are several.
     """
     weight = lengths.prompt_bins.weight
     service, packing, full = packed_service(rate, times, lengths, arrival_scv)
@@ -155,18 +168,85 @@ def prompt_queue(
     busy = rate * mean
     scv = second / mean**2 - 1.0
     effective = busy
-    if horizon_per_s is not None:
-        diffusion = rate * mean**2 * (arrival_scv + scv)
-        idle = 1.0 - busy
-        effective = 1.0 - (idle + np.sqrt(idle**2 + 2.0 * horizon_per_s * diffusion)) / 2.0
+    horizon = 0.0 if horizon_per_s is None else horizon_per_s
+    if transient is not None:
+        horizon = horizon + transient.horizon_per_s
+        effective = transient.offered[:, None] * mean
+    if transient is not None or horizon_per_s is not None:
+        effective = settled_load(effective, rate * mean**2 * (arrival_scv + scv), horizon)
     sigma = arrival_root(effective, arrival_scv)
     wait = mean / (1.0 - sigma) * (arrival_scv + scv) / (arrival_scv + 1.0)
     if shortest_first:
         wait = wait * shortest_first_gain(effective, service, weight)
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
+    left = None
+    if transient is not None:
+        light = light_service(times, packing, lengths)
+        columns = np.ones_like(mean) / mean.shape[1] if beside is None else beside
+        unsettled = _followed if transient.path is not None else _drained
+        found = unsettled(transient, Settled(sigma, wait, shape, mean, light), times, lengths, columns)
+        sigma, shape, left = found.waits, found.shape, found.left_s
+        gain = shortest_first_gain(effective, service, weight) if shortest_first and transient.path is not None else 1.0
+        wait = found.wait_s * gain
     mates = _mates(rate, wait, times, lengths, arrival_scv)
-    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, *mates, weight)
+    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, *mates, weight, left)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The stationary queue, each of shape (n, j) unless stated.
+
+    Attributes:
+        waits, wait_s, shape: probability, mean and gamma shape of the wait.
+        service_s: mean service; light_s: outside full iterations, by size bin, shape (n, j, bins).
+    """
+
+    waits: FloatArray
+    wait_s: FloatArray
+    shape: FloatArray
+    service_s: FloatArray
+    light_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """The queue of a piece of time: waits as in `Settled`, and the work that is left at its end, shape (n,)."""
+
+    waits: FloatArray
+    wait_s: FloatArray
+    shape: FloatArray
+    left_s: FloatArray
+
+
+def _followed(
+    transient: Transient, settled: Settled, times: PrefillTimes, lengths: LengthMoments, beside: FloatArray
+) -> Unsettled:
+    """Waits along the recorded path, with service times averaged over the columns."""
+    light = (settled.light_s * beside[..., None]).sum(axis=1)
+    token_s, full_s = (times.token_s * beside).sum(axis=1), (times.full_s * beside).sum(axis=1)
+    found = follow(transient, light, token_s, full_s, lengths.prompt_bins)
+    shape = np.clip(found.wait_s**2 / np.maximum(found.square - found.wait_s**2, 1e-300), 0.05, 50.0)
+    waits, wait, wide = (np.repeat(x[:, None], beside.shape[1], axis=1) for x in (found.waits, found.wait_s, shape))
+    return Unsettled(waits, wait, wide, found.left_s)
+
+
+def _drained(
+    transient: Transient, settled: Settled, times: PrefillTimes, lengths: LengthMoments, beside: FloatArray
+) -> Unsettled:
+    """The queue of a start from empty, on top of what is left of the piece before."""
+    service = (settled.service_s * beside).sum(axis=1)
+    found = drain(transient.left_s, transient.offered * service - 1.0, transient.duration_s)
+    extra, share = found.mean[:, None], found.share[:, None]
+    waits = settled.waits + (1.0 - settled.waits) * share
+    wait = (settled.waits * settled.wait_s + extra) / np.maximum(waits, 1e-300)
+    # A backlog that drains is uniform: E[x²] = 4/3·E[x]² while it lasts.
+    each = extra / np.maximum(share, 1e-300)
+    square = settled.waits * settled.wait_s**2 * (1.0 + 1.0 / settled.shape)
+    square = square + share * each * (4.0 / 3.0 * each + 2.0 * settled.waits * settled.wait_s)
+    square = square / np.maximum(waits, 1e-300)
+    shape = np.clip(wait**2 / np.maximum(square - wait**2, 1e-300), 0.05, 50.0)
+    return Unsettled(waits, wait, shape, found.left)
 
 
 def shortest_first_gain(load: FloatArray, service: FloatArray, weight: FloatArray) -> FloatArray:

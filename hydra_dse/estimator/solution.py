@@ -41,6 +41,7 @@ class Solution:
         kv_tokens, sequences: tokens and sequences that hold memory.
         preemptions: recompute preemptions per request.
         work: iterations of all pools.
+        left_s: prompt work at the end of a piece of time, and left: requests that wait for it, shape (n,).
     """
 
     saturation_per_s: FloatArray
@@ -55,3 +56,5 @@ class Solution:
     sequences: FloatArray
     preemptions: FloatArray
     work: tuple[Work, ...]
+    left_s: FloatArray | None = None
+    left: FloatArray | None = None

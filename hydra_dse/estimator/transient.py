@@ -34,7 +34,8 @@ class Transient:
         duration_s: of the piece.
         path: its requests, where recorded.
         left_s: prompt work that the piece before left, in s, shape (n,).
-        held: requests that wait for decode on average beyond those of a start from empty, shape (n,).
+        held: requests that a full pool holds back on average beyond those of a start from empty, shape (n,);
+            held_share: of the time, in which it does.
         stretch: gaps of the path are longer by this factor, shape (n,) (another mean rate).
     """
 
@@ -43,6 +44,7 @@ class Transient:
     path: Path | None
     left_s: FloatArray
     held: FloatArray
+    held_share: FloatArray
     stretch: FloatArray
 
     @property

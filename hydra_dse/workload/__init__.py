@@ -17,6 +17,7 @@ from hydra_dse.workload.nouns import (
     Slo,
     Workload,
 )
+from hydra_dse.workload.pieces import Path, Piece, pieces
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.sampling import arrival_statistics, at_rate, length_points, long_run_shares, requests
 from hydra_dse.workload.varying import Diurnal, Piecewise
@@ -33,6 +34,8 @@ __all__ = [
     "Lengths",
     "Lognormal",
     "Mmpp",
+    "Path",
+    "Piece",
     "Piecewise",
     "Quantiles",
     "Renewal",
@@ -48,6 +51,7 @@ __all__ = [
     "fixed",
     "length_points",
     "long_run_shares",
+    "pieces",
     "poisson",
     "requests",
 ]

@@ -71,10 +71,11 @@ def length_points(workload: Workload, class_index: int | None = None) -> LengthP
     shares = long_run_shares(workload)
     limit = MAX_POINTS // len(workload.classes)
     parts = [thin(kind.lengths.points(), limit) for kind in workload.classes]
-    return _joined(parts, shares)
+    return joined_points(parts, shares)
 
 
-def _joined(parts: Sequence[LengthPoints], shares: Sequence[float]) -> LengthPoints:
+def joined_points(parts: Sequence[LengthPoints], shares: Sequence[float]) -> LengthPoints:
+    """A mixture of length distributions in these shares."""
     total = sum(shares)
     kept = [(part, share / total) for part, share in zip(parts, shares, strict=True) if share > 0]
     return LengthPoints(

@@ -90,7 +90,7 @@ class Diurnal(Arrivals):
         if not (self.rate_per_s > 0 and 0 <= self.amplitude <= 1 and self.period_s > 0):
             raise InputError("a diurnal rate needs a rate and a period above 0 and an amplitude between 0 and 1")
 
-    def _steps(self) -> Piecewise:
+    def steps(self) -> Piecewise:
         """The wave as one step a minute of its day: the mass of each step is exact."""
         edges = self.phase_s + np.linspace(0.0, self.period_s, _DAY_POINTS + 1)
         angle = 2 * np.pi * edges / self.period_s
@@ -101,11 +101,11 @@ class Diurnal(Arrivals):
 
     def sample(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Arrival times in s."""
-        return self._steps().sample(count, rng)
+        return self.steps().sample(count, rng)
 
     def statistics(self) -> ArrivalStatistics:
         """Mean rate, and the CV of the gaps where the period is long against gaps."""
-        return replace(self._steps().statistics(), rate_per_s=self.rate_per_s)
+        return replace(self.steps().statistics(), rate_per_s=self.rate_per_s)
 
     def with_rate(self, rate_per_s: float) -> Diurnal:
         """The same wave at another mean."""
