@@ -32,6 +32,7 @@ from hydra_dse.config import (
 )
 from hydra_dse.config.fields import Section
 from hydra_dse.config.library import KINDS, LIBRARY
+from hydra_dse.estimator.intervals import ERRORS, LOADS
 from hydra_dse.results import METRICS
 
 DOCS = Path(__file__).resolve().parent
@@ -449,6 +450,30 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).rstrip(".") + "."
 
 
+def error_page() -> str:
+    """The estimator's own error by load, as its intervals use it."""
+    head = ("metric", *(f"load {load:g}" for load in LOADS), "per unit of burstiness", "queueing")
+    rows = [
+        (
+            f"`{name}`",
+            *(f"{error:.3g}" for error in model.at_loads),
+            f"{model.per_burstiness:.3g}",
+            "yes" if model.queueing else "no",
+        )
+        for name, model in ERRORS.items()
+    ]
+    return NOTE + ERROR_INTRODUCTION + (table(head, rows) if rows else NO_ERRORS)
+
+
+ERROR_INTRODUCTION = """# Error model of the estimator
+
+90th percentile of the relative error of an estimate by load, linear in between, and what is added per unit of
+|c_a² − 1|.  "Queueing" says whether an error of the operator times is amplified by 1/(1 − load).
+
+"""
+NO_ERRORS = "No metric has an entry in this version: estimates carry no interval.\n"
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -461,6 +486,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli_page,
     "reference/metrics.md": metrics_page,
     "reference/assumptions.md": assumptions_page,
+    "reference/error-model.md": error_page,
 }
 
 
