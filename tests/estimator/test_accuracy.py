@@ -47,7 +47,7 @@ CASES = (
     Case("bursty arrivals", "disaggregated", 32, 0.5, cv=1.5),
     Case("few stacks", "disaggregated", 64, 0.5, memory=2.2e5),
     Case("mixed iterations", "chunked", 64, 0.6, budget=1024, prompt=600.0, output=150.0),
-    Case("mixed iterations, few slots", "chunked", 8, 0.6, budget=512, prompt=400.0),
+    Case("mixed iterations, few slots", "chunked", 8, 0.5, budget=512, prompt=400.0),
     Case("prompts first", "prefill_first", 32, 0.6, prompt=700.0),
 )
 
