@@ -293,11 +293,8 @@ class Colocated:
         self, served: FloatArray, residence: FloatArray, arrival_scv: float, transient: Transient | None
     ) -> PoolState:
         """The slow chain; its highest rate is the saturation rate, whatever else limits it."""
-        limit = self.tables.limit
-        top = limit / self.tables.nodes.at(residence, limit[:, None])[:, 0]
-        scale = np.maximum(top / self.saturation_per_s, 1.0)
-        burst = self._burstiness(arrival_scv)
-        load = served / top * scale
+        limit, burst = self.tables.limit, self._burstiness(arrival_scv)
+        load = served / self.saturation_per_s
         if transient is None:
             return limited_sharing(served, self.tables.nodes, residence, limit, burst, load=load)
         offered, horizon = np.maximum(transient.offered, served), transient.horizon_per_s

@@ -240,7 +240,8 @@ class Disaggregated:
         """
         queue, decode = found.queue, found.decode
         own = found.prompts.alone_s[:, 0, :] @ self.lengths.prompt_bins.weight
-        paused = decode.exceeds(found.places) * decode.load / self._joining(found.rate)
+        held = decode.exceeds(found.places) * decode.queue_ratio**self.tables.capacity.per_iteration
+        paused = held * decode.load / self._joining(found.rate)
         return np.asarray(own + 2.0 * queue.company_s[:, 0] + paused)
 
 

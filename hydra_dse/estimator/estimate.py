@@ -98,7 +98,7 @@ def estimate(
     known = given(profile, moments)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
-    low, high = intervals_of(metrics, scv, calibration_error)
+    low, high = intervals_of(metrics, scv, calibration_error, profile.serving == "colocated")
     return EstimateTable(metrics, low, high, with_load(known, rate, solver.saturation_per_s), notes_of(arrivals))
 
 

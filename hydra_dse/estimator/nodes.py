@@ -45,7 +45,8 @@ class BatchNodes:
         growth = np.log(np.maximum(top, HEAD + 1.0) / HEAD) / (self.count - HEAD)
         curved = HEAD - 1.0 + np.log(np.maximum(levels, HEAD) / HEAD) / growth
         position = np.where((top <= self.count) | (levels <= HEAD), plain, curved)
-        left = np.clip(np.floor(position + 1e-9), 0, self.count - 2).astype(np.int64)
+        # A level is NaN where a design cannot serve at all: any node will do, the weight stays NaN.
+        left = np.clip(np.floor(np.nan_to_num(position) + 1e-9), 0, self.count - 2).astype(np.int64)
         low, high = gather(self.batch, left), gather(self.batch, left + 1)
         width = high - low
         share = np.where(width > 0, (levels - low) / np.where(width > 0, width, 1.0), 0.0)

@@ -35,9 +35,10 @@ def tandem_saturation(
         places: finished prompts that may wait.
         spread: peakedness of the number in decode.
     """
-    length = int(np.floor(limit + 1e-9).max())
-    levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(limit), length))
+    limit = np.nan_to_num(limit, nan=1.0)  # of a design that cannot serve: its times are NaN and so is its result
     whole = np.floor(limit + 1e-9)
+    length = int(whole.max())
+    levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(limit), length))
     time = nodes.at(residence_s, levels)
     births = np.hstack((birth[:, :1], nodes.at(birth[:, 1:], levels[:, :-1]))) if length > 1 else birth[:, :1]
     deaths = levels / time

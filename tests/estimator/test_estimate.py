@@ -257,3 +257,13 @@ def test_intervals_enclose_the_estimate_and_widen_with_load(chat: LengthPoints) 
             assert table.low[name][0] <= value(table, name) <= table.high[name][0], name
         widths.append(table.high["ttft_mean_s"][0] / table.low["ttft_mean_s"][0])
     assert widths[0] < widths[1] < widths[2]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_one_design_that_cannot_serve_leaves_its_neighbours_as_they_are(policy: str, chat: LengthPoints) -> None:
+    broken = System(t0=float("nan"))
+    both = estimate(profile(policy, [FAST, broken]), ArrivalStatistics(0.5), chat)
+    alone = estimate(profile(policy, [FAST]), ArrivalStatistics(0.5), chat)
+    for name, values in alone.metrics.items():
+        assert both.metrics[name][0] == pytest.approx(values[0], rel=1e-9), name
+    assert np.isnan(both.metrics["ttft_mean_s"][1])
