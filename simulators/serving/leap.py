@@ -13,8 +13,9 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from hydra_dse.records.nouns import IterationRecord
 from simulators.clock import at
-from simulators.iteration import Stretch, Work
+from simulators.iteration import Stretch
 
 if TYPE_CHECKING:
     from simulators.serving.engine import Engine, Plan
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-SHORTEST = 6
+SHORTEST = 8
 """Fewer steps are not worth the arrays."""
 LONGEST = 512
 
@@ -94,5 +95,8 @@ class Leaper:
         engine.last_duration_s = float(stretch.duration_s[-1])
         self.steps += steps
         if recorder.sink is not None:
+            context, growth = stretch.first.attended.decode_tokens, stretch.first.attended.decode_growth
             for step, (start, duration) in enumerate(zip(times.tolist(), stretch.duration_s.tolist(), strict=False)):
-                recorder.sink.iteration(engine.record(start, Work(duration, stretch.first.later(step))))
+                recorder.sink.iteration(
+                    IterationRecord(engine.pool, engine.index, start, duration, 0, decoders, context + step * growth)
+                )

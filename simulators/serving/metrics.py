@@ -34,9 +34,10 @@ class Summary:
         if known and interval is not None:
             self.intervals[name] = interval
 
-    def mean_of(self, name: str, values: Sequence[float]) -> None:
-        """Set a metric to the mean over replications."""
-        self.put(name, float(np.mean(values)), interval_of(values))
+    def mean_of(self, name: str, values: Sequence[float], weights: Sequence[float] | None = None) -> None:
+        """Set a metric to the mean over replications, weighted with what each is a mean over (its time)."""
+        mean = float(np.average(values, weights=weights))
+        self.put(name, mean, interval_of(values, mean))
 
 
 def latencies(visits: Visits, first: int) -> dict[str, FloatArray]:
@@ -117,8 +118,9 @@ def add_rates(summary: Summary, outcomes: Sequence[Outcome]) -> None:
     if not windows:
         return
     per_run = [_rates(outcome) for outcome in windows]
+    seconds = [outcome.window_s for outcome in windows]
     for name in per_run[0]:
-        summary.mean_of(name, [values[name] for values in per_run])
+        summary.mean_of(name, [values[name] for values in per_run], seconds)
     summary.mean_of(
         "preemptions_per_request",
         [float(outcome.visits.preemptions[outcome.first :].mean()) for outcome in outcomes],
@@ -197,11 +199,16 @@ def _tokens_by(visits: Visits, time_s: float) -> float:
 
 
 def add_saturation(summary: Summary, runs: Sequence[Visits], max_batch: int) -> None:
-    """Saturation rates: tokens per second, and requests as tokens over the mean output of the run's requests."""
+    """Saturation rates: tokens per second, and requests as tokens over the mean output of the run's requests.
+
+    Over replications, work over the time it takes: windows of a record that differ make one long run.
+    """
     tokens = [saturation_tokens_per_s(visits, max_batch) for visits in runs]
     requests = [rate / float(visits.output_tokens.mean()) for rate, visits in zip(tokens, runs, strict=True)]
-    summary.mean_of("saturation_tokens_per_s", tokens)
-    summary.mean_of("saturation_requests_per_s", requests)
+    work = [float(visits.output_tokens.sum()) for visits in runs]
+    seconds = [each / rate if rate > 0.0 else np.inf for each, rate in zip(work, tokens, strict=True)]
+    summary.mean_of("saturation_tokens_per_s", tokens, seconds if np.isfinite(seconds).all() else None)
+    summary.mean_of("saturation_requests_per_s", requests, seconds if np.isfinite(seconds).all() else None)
     offered, saturated = summary.metrics.get("offered_requests_per_s"), summary.metrics["saturation_requests_per_s"]
     if offered is not None and saturated:
         summary.put("load", offered / saturated, _scaled(summary.intervals.get("saturation_requests_per_s"), offered))
@@ -213,13 +220,18 @@ def _scaled(interval: Interval | None, offered: float) -> Interval | None:
     return offered / interval[1], offered / interval[0]
 
 
-def add_derived(summary: Summary, static_power_w: float, values: Sequence[Mapping[str, float]]) -> None:
-    """Utilisation, power and energy from the ledgers of the runs (one mapping of rates per run)."""
+def add_derived(
+    summary: Summary,
+    static_power_w: float,
+    values: Sequence[Mapping[str, float]],
+    seconds: Sequence[float] | None = None,
+) -> None:
+    """Utilisation, power and energy from the ledgers of the runs (one mapping of rates per run, over its seconds)."""
     for name in values[0] if values else ():
         if name != "dynamic_power_w":
-            summary.mean_of(name, [value[name] for value in values])
+            summary.mean_of(name, [value[name] for value in values], seconds)
     if values:
-        summary.mean_of("power_w", [static_power_w + value["dynamic_power_w"] for value in values])
+        summary.mean_of("power_w", [static_power_w + value["dynamic_power_w"] for value in values], seconds)
     power, tokens = summary.metrics.get("power_w"), summary.metrics.get("throughput_tokens_per_s")
     if power and tokens:
         summary.put("energy_j_per_token", power / tokens)

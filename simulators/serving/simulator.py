@@ -73,7 +73,10 @@ class ServingSimulator:
 
 
 class Inputs:
-    """Requests of every replication: the same for all designs."""
+    """Requests of every replication: the same for all designs.
+
+    Windows of a replayed record start evenly spaced along it, so that together they cover it as evenly as they can.
+    """
 
     def __init__(self, workload: Workload, options: EvaluationOptions, seed: int) -> None:
         used = sorted({kind.model_index for kind in workload.classes})
@@ -83,7 +86,11 @@ class Inputs:
         self.workload, self.options, self.seed = workload, options, seed
         self.model: Model = workload.models[used[0] if used else 0]
         self.offered = [
-            _at_exact_rate(draw(workload, options.requests, derive(seed, "requests", number)), workload, options)
+            _at_exact_rate(
+                draw(workload, options.requests, derive(seed, "requests", number), number / options.replications),
+                workload,
+                options,
+            )
             for number in range(options.replications)
         ]
 
@@ -92,7 +99,12 @@ class Inputs:
         count = min(max(self.options.requests, QUEUED_PER_SLOT * design.policy.max_batch), MOST_QUEUED)
         drawn = []
         for number in range(self.options.replications):
-            found = draw(self.workload, max(count, DRAWN_AT_ONCE), derive(self.seed, "saturation", number))
+            found = draw(
+                self.workload,
+                max(count, DRAWN_AT_ONCE),
+                derive(self.seed, "saturation", number),
+                number / self.options.replications,
+            )
             drawn.append(
                 Requests(
                     np.zeros(count), found.prompt_tokens[:count], found.output_tokens[:count], found.class_index[:count]
@@ -135,12 +147,13 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     add_latencies(summary, outcomes)
     add_rates(summary, outcomes)
     add_service_levels(summary, outcomes, inputs.workload.classes)
-    shares = [_busy_shares(costs, outcome) for outcome in outcomes if outcome.window_s > 0.0]
+    windows = [outcome for outcome in outcomes if outcome.window_s > 0.0]
+    shares = [_busy_shares(costs, outcome) for outcome in windows]
     if queued:
         # The order of the queue does not change what is sustainable, only who waits: first come, first served.
         saturated = [run(_in_order(system), requests).visits for requests in queued]
         add_saturation(summary, saturated, design.policy.max_batch)
-    add_derived(summary, static_power_w(design.package), shares)
+    add_derived(summary, static_power_w(design.package), shares, [outcome.window_s for outcome in windows])
     summary.put("area_mm2", area_mm2(design.package))
     summary.put("interposer_mm2", interposer_mm2(design.package))
     return Evaluation("simulated", summary.metrics, summary.intervals, notes=tuple(_notes(summary, outcomes, inputs)))
