@@ -32,7 +32,7 @@ from hydra_dse.config import (
 )
 from hydra_dse.config.fields import Section
 from hydra_dse.config.library import KINDS, LIBRARY
-from hydra_dse.estimator.intervals import ERRORS, LOADS
+from hydra_dse.estimator.intervals import COLOCATED, ERRORS, LOADS
 from hydra_dse.results import METRICS
 
 DOCS = Path(__file__).resolve().parent
@@ -462,13 +462,15 @@ def error_page() -> str:
         )
         for name, model in ERRORS.items()
     ]
-    return NOTE + ERROR_INTRODUCTION + (table(head, rows) if rows else NO_ERRORS)
+    wider = f"\nColocated pools err more: their entries count {COLOCATED:g} times.\n"
+    return NOTE + ERROR_INTRODUCTION + (table(head, rows) + wider if rows else NO_ERRORS)
 
 
 ERROR_INTRODUCTION = """# Error model of the estimator
 
 90th percentile of the relative error of an estimate by load, linear in between, and what is added per unit of
-|c_a² − 1|.  "Queueing" says whether an error of the operator times is amplified by 1/(1 − load).
+|c_a² − 1|.  "Queueing" says whether an error of the operator times is amplified by 1/(1 − load).  Measured against an
+iteration-level engine ([estimator](../concepts/estimator.md)); loads that change in time have no entries of their own.
 
 """
 NO_ERRORS = "No metric has an entry in this version: estimates carry no interval.\n"
