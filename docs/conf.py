@@ -8,5 +8,3 @@ myst_enable_extensions = ["dollarmath", "deflist"]
 html_theme = "furo"
 html_title = "hydra-dse"
 exclude_patterns = ["_build"]
-# A page that is named by a pattern may be absent.
-suppress_warnings = ["toc.empty_glob"]
