@@ -14,20 +14,26 @@ from hydra_dse.workload.points import MAX_POINTS, thin
 from hydra_dse.workload.replay import Replay, pick
 
 
-def requests(workload: Workload, count: int, rng: np.random.Generator) -> Requests:
+def requests(workload: Workload, count: int, rng: np.random.Generator, start_share: float | None = None) -> Requests:
     """Draw `count` requests in order of arrival.
 
     Arrival times, classes and lengths come from streams of their own, so that a change of one leaves the others.
     A replayed workload gives a window of its record, chosen by `rng`.
 
+    Args:
+        workload: what to draw from.
+        count: how many.
+        rng: of the draw.
+        start_share: a replayed workload's window starts at this share of its record, 0 to 1, instead of anywhere.
+
     Raises:
-        InputError: `count` is below 1.
+        InputError: `count` is below 1, or `start_share` not in [0, 1).
     """
     if count < 1:
         raise InputError(f"the number of requests must be at least 1, got {count}")
     for_times, for_classes, for_lengths = rng.spawn(3)
     if workload.replay is not None:
-        return _replayed(workload, count, for_times, for_classes)
+        return _replayed(workload, count, for_times, for_classes, start_share)
     times = shifting.warp(workload, workload.arrivals.sample(count, for_times))
     classes = _classes(workload, times, for_classes)
     prompt, output = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -40,12 +46,22 @@ def requests(workload: Workload, count: int, rng: np.random.Generator) -> Reques
 
 
 def _replayed(
-    workload: Workload, count: int, for_times: np.random.Generator, for_classes: np.random.Generator
+    workload: Workload,
+    count: int,
+    for_times: np.random.Generator,
+    for_classes: np.random.Generator,
+    start_share: float | None,
 ) -> Requests:
     arrivals, record = workload.arrivals, workload.replay
     if not isinstance(arrivals, Replay) or record is None or len(record) != len(arrivals.times_s):
         raise InputError("a workload with recorded requests needs the replay of their arrival times")
-    times, index = arrivals.window(count, arrivals.start(count, for_times))
+    if start_share is None:
+        start = arrivals.start(count, for_times)
+    elif 0.0 <= start_share < 1.0:
+        start = int(start_share * len(record))
+    else:
+        raise InputError(f"a window must start at a share of 0 to below 1 of its record, got {start_share!r}")
+    times, index = arrivals.window(count, start)
     drawn = pick(record, index, shifting.warp(workload, times))
     return replace(drawn, class_index=_classes(workload, drawn.arrival_s, for_classes))
 

@@ -153,14 +153,15 @@ def add_service_levels(summary: Summary, outcomes: Sequence[Outcome], classes: S
     kept = [_kept(outcome.visits, classes) for outcome in outcomes]
     samples = [good[outcome.first :].astype(np.float64) for good, outcome in zip(kept, outcomes, strict=True)]
     summary.put("slo_attainment", _mean(np.concatenate(samples)), batched_interval(samples, _mean))
-    rates = []
+    rates, seconds = [], []
     for good, outcome in zip(kept, outcomes, strict=True):
         if outcome.window_s > 0.0:
             ended = outcome.visits.last_token_s
             inside = (ended > outcome.start.time_s) & (ended <= outcome.end.time_s)
             rates.append(float((good & inside).sum()) / outcome.window_s)
+            seconds.append(outcome.window_s)
     if rates:
-        summary.mean_of("goodput_requests_per_s", rates)
+        summary.mean_of("goodput_requests_per_s", rates, seconds)
 
 
 def _kept(visits: Visits, classes: Sequence[RequestClass]) -> NDArray[np.bool_]:
