@@ -13,10 +13,18 @@ from rich.text import Text
 from hydra_dse.results import Evaluation, metric
 
 
+class _Console(Console):
+    """Leaves a closed pipe to `main`, as for everything else that is printed."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass it on; rich would end the process with 1."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """A console on standard output; wide and without control characters when it is not a terminal."""
     terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else 200, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    return _Console(width=None if terminal else 200, highlight=False, soft_wrap=False, emoji=False, markup=False)
 
 
 def number(value: float | None) -> str:
