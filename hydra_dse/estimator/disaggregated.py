@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hydra_dse.estimator import latencies
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing
 from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
-from hydra_dse.estimator.iteration import PrefillTimes, decode_batch
+from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
@@ -248,9 +248,12 @@ class Disaggregated:
 def _work(tables: Tables, found: Balance, rate: FloatArray, lengths: LengthMoments) -> tuple[Work, ...]:
     """Iterations per second of both pools; decode iterations are scaled to the tokens that must be emitted."""
     full = found.queue.full_share[:, 0]
-    per_prompt = lengths.prompt / np.minimum(lengths.prompt, tables.prompts.budget[:, 0])
-    single = Work("prefill", tables.single, (rate * (1.0 - full) * per_prompt)[:, None])
-    packed = Work("prefill", tables.packed, (rate * full * lengths.prompt)[:, None] / tables.prompts.budget)
+    budget, bins = tables.prompts.budget, lengths.prompt_bins
+    chunks = np.ceil(bins.size / budget - 1e-9)
+    chunk = bins.size / chunks
+    own = chunk_batch(chunk, (bins.size - chunk) / 2.0, 1.0 / chunks, np.zeros_like(chunk), lengths)
+    single = Work("prefill", own, (rate * (1.0 - full))[:, None] * bins.weight * chunks)
+    packed = Work("prefill", tables.packed, (rate * full * lengths.prompt)[:, None] / budget)
     iterations = found.decode.at_nodes[:, 1:] / found.step_s
     tokens = (iterations * tables.nodes.batch).sum(axis=1)
     wanted = rate * lengths.decoding_share * lengths.decode
