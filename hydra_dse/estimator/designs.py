@@ -18,7 +18,7 @@ from hydra_dse.placement import place_design
 from hydra_dse.profile import build_profile
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation, Violation
-from hydra_dse.workload import arrival_statistics, context_notes, length_points, long_run_shares, pieces
+from hydra_dse.workload import Piece, context_notes, pieces
 from hydra_dse.workload.nouns import Workload
 
 # Designs per profile: bounds the memory of its tables and keeps them in cache.
@@ -58,10 +58,11 @@ def estimate_designs(
         if violations:
             parts.append((np.array([row]), _unplaced(violations)))
     failed = {int(rows[0]) for rows, _ in parts}
+    course = pieces(workload)
     for rows in _groups(placed, failed):
         for block in np.array_split(rows, -(-len(rows) // BLOCK)):
             profile = build_profile([placed[row] for row in block], model, calibration)
-            parts.append((block, _estimated(profile, workload, calibration, percentiles, max_rate)))
+            parts.append((block, _estimated(profile, workload, course, calibration, percentiles, max_rate)))
     table = scatter(parts, len(designs))
     notes = (*table.notes, *context_notes(workload))
     return EstimateTable(table.metrics, table.low, table.high, table.violations, notes)
@@ -86,11 +87,15 @@ def _model(workload: Workload) -> Model:
 
 
 def _estimated(
-    profile: ServiceProfile, workload: Workload, calibration: CalibrationSet, percentiles: bool, max_rate: bool
+    profile: ServiceProfile,
+    workload: Workload,
+    course: Sequence[Piece],
+    calibration: CalibrationSet,
+    percentiles: bool,
+    max_rate: bool,
 ) -> EstimateTable:
     """One stationary estimate, or one over the pieces of a workload that changes in time."""
     error = calibration.default.relative_error
-    course = pieces(workload)
     if np.isfinite(course[0].duration_s):
         return estimate_pieces(
             profile,
@@ -100,13 +105,14 @@ def _estimated(
             max_rate=max_rate,
             calibration_error=error,
         )
+    [piece] = course
     return estimate(
         profile,
-        arrival_statistics(workload),
-        length_points(workload),
+        piece.arrivals,
+        piece.lengths,
         percentiles=percentiles,
         max_rate=max_rate,
-        class_slos=_slos(workload, long_run_shares(workload)),
+        class_slos=_slos(workload, piece.class_shares),
         calibration_error=error,
     )
 

@@ -9,13 +9,14 @@ a queue that is fast against a window can follow the record instead of a fitted 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from hydra_dse.workload import shifts as shifting
 from hydra_dse.workload.nouns import Arrivals, ArrivalStatistics, FloatArray, IntArray, LengthPoints, Requests, Workload
 from hydra_dse.workload.points import thin
-from hydra_dse.workload.replay import Replay
+from hydra_dse.workload.replay import Replay, digest
 from hydra_dse.workload.sampling import arrival_statistics, joined_points, length_points, long_run_shares
 from hydra_dse.workload.varying import Diurnal, Piecewise
 
@@ -66,7 +67,7 @@ class Piece:
 def pieces(workload: Workload) -> tuple[Piece, ...]:
     """The pieces of a workload in order of time; one of infinite duration where it is stationary."""
     if workload.replay is not None and isinstance(workload.arrivals, Replay):
-        return _windows(workload, workload.arrivals, workload.replay)
+        return _windows(_Recorded(workload, workload.arrivals, workload.replay))
     steps = _steps(workload.arrivals)
     phases = shifting.phases(workload)
     if len(steps) * len(phases) == 1:
@@ -132,8 +133,23 @@ def _phased(workload: Workload, steps: tuple[_Step, ...], phases: tuple[shifting
     return tuple(replace(piece, share=piece.share / total) for piece in found)
 
 
-def _windows(workload: Workload, arrivals: Replay, record: Requests) -> tuple[Piece, ...]:
-    """Windows of a record with equally many requests."""
+@dataclass(frozen=True)
+class _Recorded:
+    """A replayed workload; workloads compare without their records, this one with the record's content."""
+
+    workload: Workload
+    arrivals: Replay
+    record: Requests = field(compare=False)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", digest(self.record.prompt_tokens, self.record.output_tokens))
+
+
+@lru_cache(maxsize=4)
+def _windows(recorded: _Recorded) -> tuple[Piece, ...]:
+    """Windows of a record with equally many requests; kept, as a sweep asks for them with every batch of designs."""
+    workload, arrivals, record = recorded.workload, recorded.arrivals, recorded.record
     times = shifting.warp(workload, arrivals.times_s)
     count = len(times)
     windows = int(np.clip(count // LEAST, 1, MOST))
