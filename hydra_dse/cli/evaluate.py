@@ -23,7 +23,9 @@ workload_option = click.option(
     help="A workload file or a bundled name (`hydra-dse list workloads`).",
 )
 model_option = click.option("--model", metavar="CONFIG", help="Model to serve instead of the workload's own.")
-calibration_option = click.option("--calibration", default="default", show_default=True, metavar="NAME_OR_FILE")
+calibration_option = click.option(
+    "--calibration", default="default", show_default=True, metavar="NAME_OR_FILE", help="Efficiencies of the dies."
+)
 
 
 def load_pair(design: str, workload: str, model: str | None, overrides: Sequence[str]) -> tuple[Design, Workload]:
@@ -101,9 +103,11 @@ def estimate(
 @workload_option
 @model_option
 @calibration_option
-@click.option("--requests", type=click.IntRange(10, 10**7), default=2000, show_default=True)
-@click.option("--replications", type=click.IntRange(1, 1000), default=3, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--requests", type=click.IntRange(10, 10**7), default=2000, show_default=True, help="Requests per replication."
+)
+@click.option("--replications", type=click.IntRange(1, 1000), default=3, show_default=True, help="Independent runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the requests.")
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
 @set_option
 @json_option

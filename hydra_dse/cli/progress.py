@@ -10,8 +10,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hydra_dse.cli.tables import number
 from hydra_dse.results import metric
+from hydra_dse.results.text import number
 from hydra_dse.studies.progress import SweepState, ValidationState
 
 _SECONDS_BETWEEN_LINES = 5.0

@@ -71,7 +71,8 @@ def _print_json(result: SweepResult) -> None:
 
 
 def _print_front(result: SweepResult, experiment: Experiment) -> None:
-    from hydra_dse.cli.tables import console, heading, number, print_table
+    from hydra_dse.cli.tables import console, heading, print_table
+    from hydra_dse.results.text import number
 
     names = [*experiment.objectives]
     names += [name for name in ("load", "tpot_mean_s", "energy_j_per_token") if name not in names]

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hydra_dse.results import Evaluation, metric
+from hydra_dse.results.text import number, span
 
 
 class _Console(Console):
@@ -27,18 +28,6 @@ def console() -> Console:
     return _Console(width=None if terminal else 200, highlight=False, soft_wrap=False, emoji=False, markup=False)
 
 
-def number(value: float | None) -> str:
-    """Four significant digits, `n/a` where there is no value."""
-    if value is None or value != value:
-        return "n/a"
-    magnitude = abs(value)
-    if magnitude and (magnitude >= 1e6 or magnitude < 1e-3):
-        return f"{value:.3e}"
-    if magnitude >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
 def heading(name: str) -> str:
     """Column heading of a metric: its label over its unit."""
     found = metric(name)
@@ -53,11 +42,6 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
-
-
-def span(low: float, high: float) -> str:
-    """An interval as `low–high` with three significant digits."""
-    return "n/a" if low != low or high != high else f"{low:.3g}–{high:.3g}"
 
 
 def print_evaluation(title: str, evaluation: Evaluation) -> None:

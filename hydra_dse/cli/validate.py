@@ -67,8 +67,9 @@ def _print_json(result: ValidationResult) -> None:
 
 
 def _print_tables(result: ValidationResult, objectives: tuple[str, ...]) -> None:
-    from hydra_dse.cli.tables import console, number, print_table, span
+    from hydra_dse.cli.tables import console, print_table
     from hydra_dse.results import metric
+    from hydra_dse.results.text import number, percent, span
 
     names = [*objectives, *(name for name in _ALWAYS if name not in objectives)]
     values = {(row.design, row.metric): row for row in result.rows}
@@ -80,7 +81,7 @@ def _print_tables(result: ValidationResult, objectives: tuple[str, ...]) -> None
             if row is None:
                 continue
             interval = span(row.ci_low, row.ci_high)
-            error = "n/a" if row.relative_error != row.relative_error else f"{100 * row.relative_error:+.1f} %"
+            error = percent(row.relative_error)
             first = (design.identity, number(design.load), mark) if name == names[0] else ("", "", "")
             table.append(
                 (

@@ -2,7 +2,7 @@
 
 Loop: a planner says what the next iteration consists of (or that there is nothing to do), the processor runs it,
 the engine books what it did.  One event ends each iteration.  Stretches of decode steps in which nothing can change
-are taken in one event (`simulators.serving.stretch`).
+are taken in one event (`simulators.serving.leap`).
 """
 
 from __future__ import annotations

@@ -194,7 +194,8 @@ def saturation_tokens_per_s(visits: Visits, max_batch: int) -> float:
 
 
 def _tokens_by(visits: Visits, time_s: float) -> float:
-    span = np.maximum(visits.last_token_s - visits.first_token_s, np.finfo(float).tiny)
+    span = visits.last_token_s - visits.first_token_s
+    span = np.where(span > 0.0, span, 1.0)  # one output token: its share does not count
     share = np.clip((time_s - visits.first_token_s) / span, 0.0, 1.0)
     return float(((visits.first_token_s <= time_s) * (1.0 + share * (visits.output_tokens - 1))).sum())
 
