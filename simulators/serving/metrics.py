@@ -28,11 +28,11 @@ class Summary:
     intervals: dict[str, Interval] = field(default_factory=dict)
 
     def put(self, name: str, value: float | None, interval: Interval | None = None) -> None:
-        """Set a metric; a value that is not finite is None."""
+        """Set a metric; a value that is not finite is None.  No metric is negative, so intervals end at 0."""
         known = value is not None and np.isfinite(value)
         self.metrics[name] = value if known else None
         if known and interval is not None:
-            self.intervals[name] = interval
+            self.intervals[name] = (max(interval[0], 0.0), interval[1])
 
     def mean_of(self, name: str, values: Sequence[float], weights: Sequence[float] | None = None) -> None:
         """Set a metric to the mean over replications, weighted with what each is a mean over (its time)."""
