@@ -1,0 +1,214 @@
+"""Estimates under workloads that change in time, against closed forms, plain loops and separate estimates."""
+
+import numpy as np
+import pytest
+
+from hydra_dse.estimator import estimate
+from hydra_dse.estimator.estimate import ClassSlo
+from hydra_dse.estimator.lengths import Bins
+from hydra_dse.estimator.pieces import estimate_pieces
+from hydra_dse.estimator.transient import Transient, drain, follow, reflect, settled_load
+from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
+from hydra_dse.workload.pieces import Path, Piece
+from tests.estimator.analytic import System, profile_of
+
+NONE = (ClassSlo(1.0, Slo()),)
+
+
+def apart(count=1, **options):
+    return profile_of({"prefill": [System()] * count, "decode": [System()] * count}, **options)
+
+
+def together(**options):
+    return profile_of({"serve": [System()]}, **options)
+
+
+def fixed(prompt, output):
+    return LengthPoints(np.array([float(prompt)]), np.array([float(output)]), np.ones(1))
+
+
+def course(*steps):
+    """Pieces from (rate, duration, lengths)."""
+    total = sum(rate * duration for rate, duration, _ in steps)
+    return [Piece(rate * t / total, t, ArrivalStatistics(rate, 1.0), lengths) for rate, t, lengths in steps]
+
+
+def solved(profile, pieces, slos=NONE, **options):
+    table = estimate_pieces(profile, pieces, lambda piece: slos, **options)
+    return {name: float(values[0]) for name, values in table.metrics.items()}, table
+
+
+@pytest.mark.parametrize("profile", [apart(), together()], ids=["apart", "together"])
+def test_long_equal_pieces_are_one_stationary_workload(profile, chat):
+    whole = estimate(profile, ArrivalStatistics(2.0, 1.0), chat)
+    found, _ = solved(profile, course((2.0, 1e6, chat), (2.0, 1e6, chat)))
+    assert set(found) == set(whole.metrics)
+    for name, values in whole.metrics.items():
+        if not name.startswith("slo") and name != "goodput_requests_per_s":
+            assert found[name] == pytest.approx(values[0], rel=0.01), name
+
+
+@pytest.mark.parametrize("profile", [apart(), together()], ids=["apart", "together"])
+def test_long_light_pieces_are_separate_estimates_weighed_by_requests_and_time(profile, chat):
+    first, second = (1.0, 3e5, chat), (3.0, 1e5, fixed(500, 100))
+    found, _ = solved(profile, course(first, second))
+    alone = [estimate(profile, ArrivalStatistics(rate, 1.0), lengths).metrics for rate, _, lengths in (first, second)]
+    for name in ("ttft_mean_s", "e2e_mean_s", "tpot_mean_s"):
+        assert found[name] == pytest.approx(sum(one[name][0] for one in alone) / 2, rel=0.01), name
+    for name in ("power_w", "batch_mean", "kv_occupancy", "hbm_utilization"):
+        assert found[name] == pytest.approx(0.75 * alone[0][name][0] + 0.25 * alone[1][name][0], rel=0.01), name
+    assert found["offered_requests_per_s"] == pytest.approx(1.5)
+    assert found["energy_j_per_token"] == pytest.approx(found["power_w"] / found["throughput_tokens_per_s"])
+
+
+def test_saturation_is_the_time_that_all_requests_take_in_their_order():
+    profile = apart()
+    long, short = fixed(4000, 20), fixed(100, 400)
+    found, _ = solved(profile, course((0.5, 1000.0, long), (1.5, 1000.0, short)))
+    rates = [
+        estimate(profile, ArrivalStatistics(0.5, 1.0), lengths).metrics["saturation_requests_per_s"][0]
+        for lengths in (long, short)
+    ]
+    assert found["saturation_requests_per_s"] == pytest.approx(1 / (0.25 / rates[0] + 0.75 / rates[1]))
+    assert found["load"] == pytest.approx(1.0 / found["saturation_requests_per_s"])
+
+
+def test_percentiles_are_those_of_the_mixture_of_pieces():
+    profile = apart()
+    found, _ = solved(profile, course((0.05, 1e5, fixed(200, 50)), (0.05, 1e5, fixed(8000, 50))))
+    slow = estimate(profile, ArrivalStatistics(0.05, 1.0), fixed(8000, 50)).metrics
+    fast = estimate(profile, ArrivalStatistics(0.05, 1.0), fixed(200, 50)).metrics
+    # 90 % of all is 80 % of the slow half (a cell of the mixture is 1.6 % wide).
+    assert fast["ttft_p99_s"][0] < found["ttft_p90_s"]
+    assert slow["ttft_p50_s"][0] * 0.98 <= found["ttft_p90_s"] <= slow["ttft_p90_s"][0] * 1.02
+
+
+def test_a_rush_that_the_long_run_can_carry_is_feasible_and_waits_as_a_fluid():
+    profile = apart(max_batch=256.0)
+    lengths = fixed(2048, 2)
+    [most] = estimate(profile, ArrivalStatistics(1.0, 1.0), lengths).metrics["saturation_requests_per_s"]
+    rush, calm, seconds, rest = 1.5 * most, 0.2 * most, 200.0, 800.0
+    found, table = solved(profile, course((rush, seconds, lengths), (calm, rest, lengths)))
+    assert table.violations == ((),)
+    assert found["load"] == pytest.approx((1.5 * 200 + 0.2 * 800) / 1000, rel=1e-6)
+    # Requests wait for those ahead: on average half the peak over the rush; the peak drains at (1 − 0.2)·μ.
+    peak_s = 0.5 * seconds
+    drain_s = peak_s / 0.8
+    area = rush * seconds * peak_s / 2 + calm * drain_s * peak_s / 2
+    wait = area / (rush * seconds + calm * rest)
+    own = estimate(profile, ArrivalStatistics(calm, 1.0), lengths).metrics["ttft_mean_s"][0]
+    assert found["ttft_mean_s"] == pytest.approx(wait + own, rel=0.03)
+
+
+def test_a_rush_of_long_outputs_waits_for_the_decode_pool_as_a_fluid():
+    profile = apart(max_batch=8.0, shared=False)
+    lengths = fixed(16, 400)
+    [most] = estimate(profile, ArrivalStatistics(1.0, 1.0), lengths).metrics["saturation_requests_per_s"]
+    rush, calm, seconds, rest = 1.6 * most, 0.2 * most, 400.0, 1600.0
+    found, table = solved(profile, course((rush, seconds, lengths), (calm, rest, lengths)))
+    assert table.violations == ((),)
+    peak = 0.6 * most * seconds
+    area = peak * seconds / 2 + peak**2 / (0.8 * most) / 2
+    wait = area / (rush * seconds + calm * rest)
+    life = estimate(profile, ArrivalStatistics(calm, 1.0), lengths).metrics["e2e_mean_s"][0]
+    assert found["e2e_mean_s"] == pytest.approx(wait + life, rel=0.1)
+
+
+def test_a_long_run_that_is_offered_too_much_is_infeasible(chat):
+    profile = apart()
+    [most] = estimate(profile, ArrivalStatistics(1.0, 1.0), chat).metrics["saturation_requests_per_s"]
+    found, table = solved(profile, course((1.5 * most, 100.0, chat), (0.8 * most, 100.0, chat)))
+    assert found["load"] == pytest.approx(1.15)
+    assert np.isnan(found["ttft_mean_s"])
+    assert [violation.constraint for violation in table.violations[0]] == ["offered load"]
+
+
+def test_what_a_rush_leaves_is_served_later_and_energy_counts_all_of_it(chat):
+    profile = apart()
+    [most] = estimate(profile, ArrivalStatistics(1.0, 1.0), chat).metrics["saturation_requests_per_s"]
+    found, _ = solved(profile, course((1.4 * most, 100.0, chat), (0.3 * most, 300.0, chat)))
+    assert found["throughput_requests_per_s"] == pytest.approx(found["offered_requests_per_s"])
+    # 40 full seconds wait and drain at 0.7 of the rate: the pools run full for 100 + 57 s.
+    full = estimate(profile, ArrivalStatistics(0.998 * most, 1.0), chat).metrics["power_w"][0]
+    rest = estimate(profile, ArrivalStatistics((0.3 + 0.4 / 3) * most, 1.0), chat).metrics["power_w"][0]
+    assert found["power_w"] == pytest.approx(0.25 * full + 0.75 * rest, rel=0.01)
+
+
+def test_estimates_do_not_depend_on_company(chat):
+    pieces = course((2.0, 100.0, chat), (5.0, 50.0, chat))
+    alone = estimate_pieces(apart(), pieces, lambda piece: NONE)
+    three = estimate_pieces(apart(3), pieces, lambda piece: NONE)
+    for name, values in alone.metrics.items():
+        assert three.metrics[name] == pytest.approx(np.repeat(values, 3), rel=1e-9, nan_ok=True), name
+
+
+def test_attainment_is_that_of_all_requests_and_the_highest_rate_meets_it(chat):
+    profile = apart()
+    slos = (ClassSlo(1.0, Slo(ttft_s=1.0, percentile=0.9)),)
+    pieces = course((2.0, 500.0, chat), (4.0, 500.0, chat))
+    found, _ = solved(profile, pieces, slos, max_rate=True)
+    assert 0 < found["slo_attainment"] < 1
+    scale = found["max_rate_requests_per_s"] / 3.0
+    again, _ = solved(profile, course((2.0 * scale, 500.0, chat), (4.0 * scale, 500.0, chat)), slos)
+    assert again["slo_attainment"] == pytest.approx(0.9, abs=0.01)
+
+
+def transient(path, duration=100.0, left=0.0, count=1):
+    zero, one = np.zeros(count), np.ones(count)
+    return Transient(one, duration, path, zero + left, zero, zero, one)
+
+
+def test_a_path_follows_lindleys_recursion():
+    rng = np.random.default_rng(3)
+    service, gaps = rng.exponential(0.9, (2, 200)), rng.exponential(1.0, (2, 200))
+    found = reflect(np.array([5.0, 0.0]), service, gaps.copy())
+    for row in range(2):
+        wait = max([5.0, 0.0][row] - gaps[row, 0], 0.0)
+        for index in range(200):
+            assert found[row, index] == pytest.approx(wait, abs=1e-9)
+            if index < 199:
+                wait = max(wait + service[row, index] - gaps[row, index + 1], 0.0)
+
+
+def test_a_poisson_path_waits_as_pollaczek_and_khinchine_say():
+    rng = np.random.default_rng(4)
+    count = 200_000
+    path = Path(rng.exponential(1.0, count), rng.exponential(100.0, count), np.ones(count))
+    bins = Bins(np.array([1.0, 1000.0]), np.array([0.5, 0.5]))
+    # 7 ms a token, with or without company: an M/M/1 queue of load 0.7.
+    found = follow(transient(path), np.array([[0.007, 7.0]]), np.array([0.007]), np.array([1.0]), bins)
+    assert found.waits[0] == pytest.approx(0.7, abs=0.01)
+    assert found.wait_s[0] == pytest.approx(0.7 / 0.3, rel=0.05)
+
+
+def test_work_left_by_one_path_is_met_by_the_next():
+    bins = Bins(np.array([10.0]), np.ones(1))
+    each, token = np.array([[2.0]]), np.array([0.2])
+    whole = Path(np.array([0.0, 1.0, 1.0, 1.0]), np.full(4, 10.0), np.ones(4))
+    halves = [Path(whole.gap_s[part], whole.prompt_tokens[part], whole.count[part]) for part in (slice(2), slice(2, 4))]
+    full = np.array([5.0])
+    once = follow(transient(whole), each, token, full, bins)
+    first = follow(transient(halves[0]), each, token, full, bins)
+    second = follow(transient(halves[1], left=float(first.left_s[0])), each, token, full, bins)
+    # Waits 0, 1, 2, 3 s; 5 s of work after the last arrival.
+    assert once.waits[0] * once.wait_s[0] == pytest.approx(1.5)
+    assert second.wait_s[0] == pytest.approx(2.5)
+    assert second.left_s[0] == once.left_s[0] == pytest.approx(5.0)
+
+
+def test_a_queue_seen_at_a_late_time_has_settled_and_one_seen_early_has_not():
+    load, diffusion = np.array([0.8, 1.5]), np.array([0.4, 0.4])
+    late = settled_load(load, diffusion, 1e-9)
+    assert late[0] == pytest.approx(0.8)
+    # Brownian motion with drift θ observed at rate q: mean (θ + √(θ² + 2qσ²))/2q, here σ²/2(1 − load').
+    early = settled_load(load, diffusion, 0.01)
+    wanted = (-(1 - load) + np.sqrt((1 - load) ** 2 + 2 * 0.01 * diffusion)) / (2 * 0.01)
+    assert diffusion / (2 * (1 - early)) == pytest.approx(wanted)
+
+
+def test_a_backlog_drains_as_a_triangle():
+    found = drain(np.array([10.0, 10.0, 10.0]), np.array([-2.0, -0.1, 0.5]), 20.0)
+    # 10 falls to 0 in 5 s; to 8 in 20 s; stays on top of what grows.
+    assert found.mean == pytest.approx([25 / 20, 9.0, 10.0])
+    assert found.left == pytest.approx([0.0, 8.0, 20.0])
+    assert found.share == pytest.approx([0.25, 1.0, 1.0])
