@@ -68,47 +68,37 @@ def _print_json(result: ValidationResult) -> None:
 
 def _print_tables(result: ValidationResult, objectives: tuple[str, ...]) -> None:
     from hydra_dse.cli.tables import console, print_table
+
+    names = [*objectives, *(name for name in _ALWAYS if name not in objectives)]
+    columns = ("design", "load", "on front", "metric", "unit", "estimated", "simulated", "95 % CI", "error")
+    print_table(f"Estimate against simulation: {result.run_dir}", columns, _comparison(result, names))
+    heads = ("metric", "unit", "band", "designs", "median |error|")
+    print_table("Median absolute error of the estimate", heads, _medians(result, names), 3)
+    console().print(f"files: {result.run_dir}/validation.csv, {result.run_dir}/pareto_validated.csv")
+    console().print(f"next: hydra-dse report {result.run_dir}")
+
+
+def _comparison(result: ValidationResult, names: list[str]) -> list[tuple[str, ...]]:
     from hydra_dse.results import metric
     from hydra_dse.results.text import number, percent, span
 
-    names = [*objectives, *(name for name in _ALWAYS if name not in objectives)]
     values = {(row.design, row.metric): row for row in result.rows}
-    table = []
+    table: list[tuple[str, ...]] = []
     for design in result.chosen:
-        mark = "yes" if design.identity in result.front else "no"
-        for name in names:
-            row = values.get((design.identity, name))
-            if row is None:
-                continue
-            interval = span(row.ci_low, row.ci_high)
-            error = percent(row.relative_error)
-            first = (design.identity, number(design.load), mark) if name == names[0] else ("", "", "")
-            table.append(
-                (
-                    *first,
-                    metric(name).label,
-                    metric(name).unit,
-                    number(row.estimate),
-                    number(row.simulated),
-                    interval,
-                    error,
-                )
-            )
-    columns = ("design", "load", "on front", "metric", "unit", "estimated", "simulated", "95 % CI", "error")
-    print_table(f"Estimate against simulation: {result.run_dir}", columns, table)
-    errors = [
-        (
-            metric(error.metric).label,
-            metric(error.metric).unit,
-            error.band,
-            str(error.designs),
-            f"{100 * error.median:.1f} %",
-        )
+        first = [design.identity, number(design.load), "yes" if design.identity in result.front else "no"]
+        for row in (values[design.identity, name] for name in names if (design.identity, name) in values):
+            kind, interval, error = metric(row.metric), span(row.ci_low, row.ci_high), percent(row.relative_error)
+            table.append((*first, kind.label, kind.unit, number(row.estimate), number(row.simulated), interval, error))
+            first = ["", "", ""]
+    return table
+
+
+def _medians(result: ValidationResult, names: list[str]) -> list[tuple[str, ...]]:
+    from hydra_dse.results import metric
+
+    return [
+        (metric(error.metric).label, metric(error.metric).unit, error.band, f"{error.designs}",
+         f"{100 * error.median:.1f} %")
         for error in result.errors
         if error.metric in names
-    ]
-    print_table(
-        "Median absolute error of the estimate", ("metric", "unit", "band", "designs", "median |error|"), errors, 3
-    )
-    console().print(f"files: {result.run_dir}/validation.csv, {result.run_dir}/pareto_validated.csv")
-    console().print(f"next: hydra-dse report {result.run_dir}")
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hydra_dse.report.figures import FloatArray, Points, floorplan_figure, front_figure, parity_figure
+from hydra_dse.report.figures import FloatArray, Points, floorplan_figure, front_figure, parity_figure, shares_figure
 from hydra_dse.report.package import floorplan
 from hydra_dse.report.run import Run
 from hydra_dse.results import metric
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PARITY_METRICS = ("saturation_requests_per_s", "ttft_mean_s", "tpot_mean_s", "energy_j_per_token")
+SHARES = ("hbm_utilization", "noi_utilization_max", "kv_occupancy", "state_occupancy")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def plots_of(run: Run) -> list[Plot]:
         plots = [_front(run, other, first) for other in objectives[1:]] or [_front(run, "load", first)]
     plots += [_parity(run, name) for name in PARITY_METRICS if _pairs(run, name)]
     if run.recommended >= 0:
-        plots += _floorplan(run)
+        plots += [*_shares(run), *_floorplan(run)]
     return plots
 
 
@@ -57,7 +58,7 @@ def _front(run: Run, x_name: str, y_name: str) -> Plot:
     )
     ids = run.designs.scores.identities
     rows = [(ids[index], x[index], y[index]) for index in front]
-    text = f"{metric(y_name).label} against {metric(x_name).label}: scored designs, estimated front, "
+    text = f"{_capital(metric(y_name).label)} against {metric(x_name).label}: scored designs, estimated front, "
     return Plot(f"front_{x_name}", text + "simulation with 95 % CI", figure, ("design", x_name, y_name), rows)
 
 
@@ -95,7 +96,28 @@ def _parity(run: Run, name: str) -> Plot:
     simulated, error = _with_error([pair[2] for pair in pairs], [(pair[3], pair[4]) for pair in pairs])
     figure = parity_figure(name, np.array([pair[1] for pair in pairs]), simulated, error)
     columns = ("design", f"{name}:estimate", f"{name}:simulated", f"{name}:ci_low", f"{name}:ci_high")
-    return Plot(f"parity_{name}", f"{metric(name).label}: simulation against estimate", figure, columns, pairs)
+    return Plot(
+        f"parity_{name}", f"{_capital(metric(name).label)}: simulation against estimate", figure, columns, pairs
+    )
+
+
+def _shares(run: Run) -> list[Plot]:
+    """How busy the parts of the recommended design are, and how full its memory is."""
+    scores = run.designs.scores
+    identity = scores.identities[run.recommended]
+    names = [*(name for name in scores.metrics if name.startswith("utilization_")), *SHARES]
+    values = {name: float(scores.metrics[name][run.recommended]) for name in names if name in scores.metrics}
+    estimated = {name: value for name, value in values.items() if np.isfinite(value)}
+    if not estimated:
+        return []
+    rows = []
+    for name, value in estimated.items():
+        found = run.validation.get((identity, name))
+        rows.append((name, value, float("nan") if found is None else found.simulated))
+    labels = [metric(name).label for name in estimated]
+    figure = shares_figure(labels, np.array([row[1] for row in rows]), np.array([row[2] for row in rows]))
+    caption = f"How busy the parts of design {identity} are, and what share of its cache memory is held"
+    return [Plot("shares", caption, figure, ("metric", "estimated", "simulated"), rows)]
 
 
 def _floorplan(run: Run) -> list[Plot]:
@@ -109,3 +131,7 @@ def _floorplan(run: Run) -> list[Plot]:
     caption = f"Package of design {identity}: tiles by group, links by load (dark and wide = the most loaded link)"
     columns = ("x0_mm", "y0_mm", "x1_mm", "y1_mm", "relative_load")
     return [Plot("floorplan", caption, floorplan_figure(tiles, wires), columns, rows)]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -43,6 +43,21 @@ class Run:
         return np.asarray(self.designs.scores.metrics[metric], dtype=np.float64)
 
     @property
+    def purpose(self) -> str:
+        """What the experiment is for, in its author's words; empty where they gave none."""
+        return str(self.experiment.resolved.get("purpose") or "")
+
+    @property
+    def source(self) -> str:
+        """Where the experiment comes from, in its author's words."""
+        return str(self.experiment.resolved.get("source") or "")
+
+    @property
+    def feasible(self) -> int:
+        """Number of feasible designs."""
+        return int((self.designs.scores.violation <= 0).sum())
+
+    @property
     def simulated(self) -> tuple[str, ...]:
         """Ids of the simulated designs, in the order of validation."""
         ranks = {row.design: row.rank for row in self.validation.values()}

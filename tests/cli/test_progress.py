@@ -38,8 +38,8 @@ def test_lines_come_every_few_seconds_with_rate_and_time_left(clock, capsys):
         bar.update(state(1000))
     told = lines(capsys)
     assert told == [
-        "sweep x: 500/1000 designs  10 s left  50 designs/s  front 7  hypervolume 1.5  best ttft_mean_s 0.25 s",
-        "sweep x: 1000/1000 designs  91 designs/s  front 7  hypervolume 1.5  best ttft_mean_s 0.25 s",
+        "sweep x: 500/1000 designs  10 s left  50 designs/s  front 7  hypervolume 1.5  best ttft_mean_s 0.2500 s",
+        "sweep x: 1000/1000 designs  91 designs/s  front 7  hypervolume 1.5  best ttft_mean_s 0.2500 s",
     ]
 
 
