@@ -6,7 +6,7 @@ Colours are those of Okabe and Ito (2008), which colour-blind readers can tell a
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 FloatArray = NDArray[np.float64]
 BLUE, ORANGE, GREEN, RED, GREY, PURPLE, SKY, YELLOW = (
@@ -138,12 +139,19 @@ def shares_figure(labels: Sequence[str], estimated: FloatArray, simulated: Float
     if both:
         axes.barh(places + height / 2, np.nan_to_num(simulated), height, color=ORANGE, label="simulated")
     axes.set_yticks(places, labels)
+    _as_written(axes.get_yticklabels())
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.0)
     axes.set_xlabel("share of time or of capacity [1]")
     axes.grid(visible=False, axis="y")
     axes.legend(fontsize=8, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return figure
+
+
+def _as_written(texts: Iterable[Text]) -> None:
+    """Names are a user's: a dollar sign in them does not begin a formula."""
+    for text in texts:
+        text.set_parse_math(False)
 
 
 def floorplan_figure(tiles: Sequence[Tile], wires: Sequence[Wire]) -> Figure:
@@ -163,7 +171,7 @@ def floorplan_figure(tiles: Sequence[Tile], wires: Sequence[Wire]) -> Figure:
         )
         # In a corner, where no link runs.
         at = (tile.x_mm - 0.38 * tile.width_mm, tile.y_mm + 0.37 * tile.height_mm)
-        axes.text(*at, tile.label, ha="left", va="top", fontsize=7, zorder=4)
+        axes.text(*at, tile.label, ha="left", va="top", fontsize=7, zorder=4, parse_math=False)
     heat = colormaps["inferno_r"]
 
     def line(xs: Sequence[float], ys: Sequence[float], load: float, label: str = "") -> Line2D:
@@ -178,7 +186,10 @@ def floorplan_figure(tiles: Sequence[Tile], wires: Sequence[Wire]) -> Figure:
     axes.set_ylabel("y [mm]")
     keys: list[Artist] = [Rectangle((0, 0), 1, 1, color=colours[name], alpha=0.35, label=name) for name in groups]
     keys += [line((), (), load, text) for load, text in LOADS] if wires else []
-    axes.legend(handles=keys, fontsize=8, frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    legend = axes.legend(
+        handles=keys, fontsize=8, frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14)
+    )
+    _as_written(legend.get_texts())
     return figure
 
 
