@@ -64,6 +64,15 @@ class Burstiness:
     blocking: FloatArray
 
 
+def peaked(dispersion: FloatArray, work_scv: FloatArray | float) -> Burstiness:
+    """Factors of a pool whose arrivals are known by the dispersion of their counts in a life: its peakedness."""
+    return Burstiness(
+        spread=np.maximum(dispersion, 0.1),
+        wait=np.maximum((dispersion + work_scv) / 2.0, 1e-3),
+        blocking=np.maximum((dispersion + 1.0) / 2.0, 0.3),
+    )
+
+
 @dataclass(frozen=True)
 class PoolState:
     """Stationary state of pools, first axis n.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator import latencies
-from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing
+from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.colocated_tables import (
     Delays,
     Impact,
@@ -66,9 +66,13 @@ class Colocated:
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         found = delays(self.impact, served[:, None], lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
-        state = self._chain(served, residence, arrival_scv, transient)
+        burst = self._burstiness(arrival_scv)
+        state = self._chain(served, residence, burst, transient)
         beside = self._beside(state.at_nodes)
-        queue = self._queue(served, residence, arrival_scv, transient, beside)
+        queue = self._queue(served, residence, arrival_scv, transient, beside, state.in_service / served)
+        if queue.dispersion is not None:
+            state = self._chain(served, residence, peaked(queue.dispersion, self._work_scv), transient)
+            beside = self._beside(state.at_nodes)
         entry = self._entry(served, state, queue, found)
         if transient is not None:
             entry = latencies.held_back(entry, transient)
@@ -79,10 +83,10 @@ class Colocated:
         return replace(solution, left_s=queue.left_s, left=queue.left_s / (queue.service_s * beside).sum(axis=1))
 
     def _chain(
-        self, served: FloatArray, residence: FloatArray, arrival_scv: float, transient: Transient | None
+        self, served: FloatArray, residence: FloatArray, burst: Burstiness, transient: Transient | None
     ) -> PoolState:
         """The slow chain; its highest rate is the saturation rate, whatever else limits it."""
-        limit, burst = self.tables.limit, self._burstiness(arrival_scv)
+        limit = self.tables.limit
         load = served / self.saturation_per_s
         if transient is None:
             return limited_sharing(served, self.tables.nodes, residence, limit, burst, load=load)
@@ -97,9 +101,14 @@ class Colocated:
         batch = np.hstack((np.zeros((len(weight), 1)), tables.nodes.batch))
         return tables.beside_of(batch).project(weight, tables.beside.shape[1])
 
-    def _burstiness(self, arrival_scv: float) -> Burstiness:
+    @property
+    def _work_scv(self) -> FloatArray:
+        """Squared coefficient of variation of what a sequence takes of the pool: iterations, or memory × time."""
         lengths, memory = self.lengths, self.tables.memory.binds(self.profile.max_batch)
-        work = (1.0 - memory) * lengths.decode_scv + memory * lengths.work_scv
+        return np.asarray((1.0 - memory) * lengths.decode_scv + memory * lengths.work_scv)
+
+    def _burstiness(self, arrival_scv: float) -> Burstiness:
+        lengths, work = self.lengths, self._work_scv
         ones = np.ones(self.profile.size)
         return Burstiness(
             spread=np.maximum(1.0 + (arrival_scv - 1.0) * lengths.overlap, 0.1) * ones,
@@ -114,6 +123,7 @@ class Colocated:
         arrival_scv: float,
         transient: Transient | None,
         beside: FloatArray,
+        life_s: FloatArray,
     ) -> PromptQueue:
         tables = self.tables
         rate = np.broadcast_to(served[:, None], tables.beside.shape)
@@ -127,6 +137,7 @@ class Colocated:
             self.profile.scheduling == "sjf",
             transient,
             beside,
+            life_s,
         )
 
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator import latencies
-from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing
+from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch
 from hydra_dse.estimator.lengths import LengthMoments
@@ -78,9 +78,21 @@ def balance(
         )
         prompts = _slowed(tables, decode.at_nodes)
     if transient is not None:
+        life_s = decode.in_service / joining
         queue = prompt_queue(
-            rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first, transient=transient
+            rate[:, None],
+            prompts,
+            lengths,
+            arrival_scv,
+            shortest_first=shortest_first,
+            transient=transient,
+            life_s=life_s,
         )
+        if queue.dispersion is not None:
+            burst = peaked(queue.dispersion, lengths.decode_scv)
+            decode = limited_sharing(
+                joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
+            )
     return Balance(rate, queue, decode, step_s, beside, prompts, tables.capacity.held_back_beyond(decode))
 
 

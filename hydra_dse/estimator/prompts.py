@@ -55,6 +55,8 @@ class PromptQueue:
         mates_s: mean extra time for prompts packed behind one of each size that waits, shape (n, j, bins);
             lone_mates_s: behind one that does not; bin_weight: of the size bins.
         left_s: prompt work at the end of a piece of time, shape (n,); None where the queue is stationary.
+        points: the waits in slices where a path was followed, shape (n, j, slices); None = gamma.
+        dispersion: peakedness of the first tokens along the path, shape (n,).
     """
 
     busy: FloatArray
@@ -69,6 +71,8 @@ class PromptQueue:
     lone_mates_s: FloatArray
     bin_weight: FloatArray
     left_s: FloatArray | None = None
+    points: FloatArray | None = None
+    dispersion: FloatArray | None = None
 
     @property
     def mean_wait_s(self) -> FloatArray:
@@ -83,6 +87,8 @@ class PromptQueue:
 
     def wait_points(self) -> FloatArray:
         """Mean wait of those that wait in the slices of `WAIT_EDGES`, shape (n, j, slices)."""
+        if self.points is not None:
+            return self.points
         return gamma_slices(self.wait_s, self.wait_shape, WAIT_EDGES)
 
 
@@ -147,6 +153,7 @@ def prompt_queue(
     shortest_first: bool = False,
     transient: Transient | None = None,
     beside: FloatArray | None = None,
+    life_s: FloatArray | None = None,
 ) -> PromptQueue:
     """Solve the queue at arrival rates of shape (n, j).
 
@@ -160,6 +167,7 @@ def prompt_queue(
         shortest_first: scale the mean wait to shortest-prompt-first order.
         transient: the piece of time in which the queue need not settle.
         beside: weights of the columns j, where there are several.
+        life_s: of a request after its prompt, shape (n,), for the dispersion.
     """
     weight = lengths.prompt_bins.weight
     service, packing, full = packed_service(rate, times, lengths, arrival_scv)
@@ -180,63 +188,69 @@ def prompt_queue(
         wait = wait * shortest_first_gain(effective, service, weight)
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
-    left = None
+    found = Unsettled(sigma, wait, shape)
     if transient is not None:
-        light = light_service(times, packing, lengths)
         columns = np.ones_like(mean) / mean.shape[1] if beside is None else beside
-        unsettled = _followed if transient.path is not None else _drained
-        found = unsettled(transient, Settled(sigma, wait, shape, mean, light), times, lengths, columns)
-        sigma, shape, left = found.waits, found.shape, found.left_s
-        gain = shortest_first_gain(effective, service, weight) if shortest_first and transient.path is not None else 1.0
-        wait = found.wait_s * gain
+        if transient.path is not None:
+            gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
+            light = light_service(times, packing, lengths)
+            life = np.full(len(mean), np.inf) if life_s is None else life_s
+            found = _followed(transient, light, times, lengths, columns, life, gain)
+        else:
+            found = _drained(transient, found, (mean * columns).sum(axis=1))
+    wait = found.wait_s
     mates = _mates(rate, wait, times, lengths, arrival_scv)
-    return PromptQueue(busy, packing, full, mean, second, sigma, wait, shape, *mates, weight, left)
-
-
-@dataclass(frozen=True)
-class Settled:
-    """The stationary queue, each of shape (n, j) unless stated.
-
-    Attributes:
-        waits, wait_s, shape: probability, mean and gamma shape of the wait.
-        service_s: mean service; light_s: outside full iterations, by size bin, shape (n, j, bins).
-    """
-
-    waits: FloatArray
-    wait_s: FloatArray
-    shape: FloatArray
-    service_s: FloatArray
-    light_s: FloatArray
+    return PromptQueue(
+        busy,
+        packing,
+        full,
+        mean,
+        second,
+        found.waits,
+        wait,
+        found.shape,
+        *mates,
+        weight,
+        found.left_s,
+        found.points,
+        found.dispersion,
+    )
 
 
 @dataclass(frozen=True)
 class Unsettled:
-    """The queue of a piece of time: waits as in `Settled`, and the work that is left at its end, shape (n,)."""
+    """Waits as in `PromptQueue`, of a piece of time or, without what follows `shape`, stationary."""
 
     waits: FloatArray
     wait_s: FloatArray
     shape: FloatArray
-    left_s: FloatArray
+    left_s: FloatArray | None = None
+    points: FloatArray | None = None
+    dispersion: FloatArray | None = None
 
 
 def _followed(
-    transient: Transient, settled: Settled, times: PrefillTimes, lengths: LengthMoments, beside: FloatArray
+    transient: Transient,
+    light: FloatArray,
+    times: PrefillTimes,
+    lengths: LengthMoments,
+    beside: FloatArray,
+    life_s: FloatArray,
+    gain: FloatArray,
 ) -> Unsettled:
     """Waits along the recorded path, with service times averaged over the columns."""
-    light = (settled.light_s * beside[..., None]).sum(axis=1)
+    mean_light = (light * beside[..., None]).sum(axis=1)
     token_s, full_s = (times.token_s * beside).sum(axis=1), (times.full_s * beside).sum(axis=1)
-    found = follow(transient, light, token_s, full_s, lengths.prompt_bins)
-    shape = np.clip(found.wait_s**2 / np.maximum(found.square - found.wait_s**2, 1e-300), 0.05, 50.0)
-    waits, wait, wide = (np.repeat(x[:, None], beside.shape[1], axis=1) for x in (found.waits, found.wait_s, shape))
-    return Unsettled(waits, wait, wide, found.left_s)
+    found = follow(transient, mean_light, token_s, full_s, lengths.prompt_bins, life_s, WAIT_EDGES)
+    waits = np.repeat(found.waits[:, None], beside.shape[1], axis=1)
+    wait = found.wait_s[:, None] * gain
+    points = found.points[:, None] * gain[..., None]
+    return Unsettled(waits, wait, np.ones_like(wait), found.left_s, points, found.dispersion)
 
 
-def _drained(
-    transient: Transient, settled: Settled, times: PrefillTimes, lengths: LengthMoments, beside: FloatArray
-) -> Unsettled:
+def _drained(transient: Transient, settled: Unsettled, service_s: FloatArray) -> Unsettled:
     """The queue of a start from empty, on top of what is left of the piece before."""
-    service = (settled.service_s * beside).sum(axis=1)
-    found = drain(transient.left_s, transient.offered * service - 1.0, transient.duration_s)
+    found = drain(transient.left_s, transient.offered * service_s - 1.0, transient.duration_s)
     extra, share = found.mean[:, None], found.share[:, None]
     waits = settled.waits + (1.0 - settled.waits) * share
     wait = (settled.waits * settled.wait_s + extra) / np.maximum(waits, 1e-300)

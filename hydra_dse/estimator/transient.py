@@ -92,15 +92,31 @@ def drain(backlog: FloatArray, slope: FloatArray, duration_s: float) -> Drained:
 
 @dataclass(frozen=True)
 class PathWaits:
-    """Waits along a path, shape (n,): share that waits, mean and second moment of those that do, and what is left."""
+    """Waits along a path.
+
+    Attributes:
+        waits: share of requests that wait, shape (n,); wait_s: mean wait of those.
+        points: means of that wait between its quantiles `edges`, shape (n, slices).
+        dispersion: variance of the number of requests that end within a life, over its mean, shape (n,).
+        left_s: work after the last request, shape (n,).
+    """
 
     waits: FloatArray
     wait_s: FloatArray
-    square: FloatArray
+    points: FloatArray
+    dispersion: FloatArray
     left_s: FloatArray
 
 
-def follow(transient: Transient, light: FloatArray, heavy_s: FloatArray, full_s: FloatArray, bins: Bins) -> PathWaits:
+def follow(
+    transient: Transient,
+    light: FloatArray,
+    heavy_s: FloatArray,
+    full_s: FloatArray,
+    bins: Bins,
+    life_s: FloatArray,
+    edges: tuple[float, ...],
+) -> PathWaits:
     """Follow the path of a piece for every design.
 
     Args:
@@ -109,17 +125,26 @@ def follow(transient: Transient, light: FloatArray, heavy_s: FloatArray, full_s:
         heavy_s: service per token in full iterations, shape (n,).
         full_s: a full iteration, shape (n,): with that much work ahead a prompt is in one.
         bins: sizes of the prompts.
+        life_s: time for which a request stays in the station that follows, shape (n,).
+        edges: quantiles between which waits are averaged.
     """
     found = [
-        _follow(transient, light[rows], heavy_s[rows], full_s[rows], bins, rows)
+        _follow(transient, light[rows], heavy_s[rows], full_s[rows], bins, life_s[rows], edges, rows)
         for rows in (slice(start, start + ROWS) for start in range(0, len(heavy_s), ROWS))
     ]
     return PathWaits(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
 def _follow(
-    transient: Transient, light: FloatArray, heavy_s: FloatArray, full_s: FloatArray, bins: Bins, rows: slice
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    transient: Transient,
+    light: FloatArray,
+    heavy_s: FloatArray,
+    full_s: FloatArray,
+    bins: Bins,
+    life_s: FloatArray,
+    edges: tuple[float, ...],
+    rows: slice,
+) -> tuple[FloatArray, ...]:
     path = transient.path
     if path is None:
         raise ValueError("a piece without a path has nothing to follow")
@@ -132,13 +157,44 @@ def _follow(
         company = np.minimum(wait / full_s[:, None], 1.0)
         service = alone + company * (packed - alone)
         wait = reflect(start, service, gaps)
-    total = path.count.sum()
-    inside = (path.count - 1.0) / 2.0 / path.count * service
-    seen = wait + inside
-    waiting = np.maximum((seen > 0) @ path.count, 1e-12)
-    mean = seen @ path.count / waiting
-    square = seen**2 @ path.count / waiting
-    return waiting / total, mean, square, wait[:, -1] + service[:, -1]
+    ends = np.cumsum(gaps, axis=1) + wait + service
+    dispersion = dispersion_of(ends, path.count, life_s)
+    # Joined neighbours wait for each other.
+    seen = wait + (path.count - 1.0) / 2.0 / path.count * service
+    return *sliced(seen, edges), dispersion, wait[:, -1] + service[:, -1]
+
+
+def sliced(values: FloatArray, edges: tuple[float, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Share above 0, mean of those, and their means between quantiles, of samples of shape (n, m)."""
+    n, m = values.shape
+    ordered = np.sort(values, axis=1)
+    above = np.maximum((ordered > 0.0).sum(axis=1), 1)
+    mass = np.hstack((np.zeros((n, 1)), np.cumsum(ordered, axis=1)))
+    where = (m - above)[:, None] + np.asarray(edges) * above[:, None]
+    left = np.minimum(where.astype(np.int64), m - 1)
+    rows = np.arange(n)[:, None]
+    at = mass[rows, left] + (where - left) * ordered[rows, left]
+    points = np.diff(at, axis=1) / (np.diff(edges) * above[:, None])
+    return above / m, mass[:, -1] / above, points
+
+
+def dispersion_of(ends_s: FloatArray, count: FloatArray, life_s: FloatArray) -> FloatArray:
+    """Variance over mean of the counts of events in windows of a life, shape (n,).
+
+    It is the peakedness of the number in a station that each event enters for a life; 1 for a Poisson process.
+    """
+    n = len(ends_s)
+    span = ends_s[:, -1] - ends_s[:, 0]
+    windows = np.clip(span / life_s, 2.0, ends_s.shape[1]).astype(np.int64)
+    index = np.minimum(
+        ((ends_s - ends_s[:, :1]) / span[:, None] * windows[:, None]).astype(np.int64), windows[:, None] - 1
+    )
+    most = int(windows.max())
+    cells = (index + np.arange(n)[:, None] * most).ravel()
+    counts = np.bincount(cells, np.broadcast_to(count, ends_s.shape).ravel(), n * most).reshape(n, most)
+    mean = count.sum() / windows
+    square = (counts**2).sum(axis=1) / windows
+    return np.asarray((square - mean**2) * windows / (windows - 1.0) / mean)
 
 
 def reflect(start: FloatArray, service: FloatArray, gaps: FloatArray) -> FloatArray:

@@ -7,11 +7,12 @@ from hydra_dse.estimator import estimate
 from hydra_dse.estimator.estimate import ClassSlo
 from hydra_dse.estimator.lengths import Bins
 from hydra_dse.estimator.pieces import estimate_pieces
-from hydra_dse.estimator.transient import Transient, drain, follow, reflect, settled_load
+from hydra_dse.estimator.transient import Transient, dispersion_of, drain, follow, reflect, settled_load, sliced
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
 from hydra_dse.workload.pieces import Path, Piece
 from tests.estimator.analytic import System, profile_of
 
+LIFE, HALVES = np.array([50.0]), (0.0, 0.5, 1.0)
 NONE = (ClassSlo(1.0, Slo()),)
 
 
@@ -176,9 +177,13 @@ def test_a_poisson_path_waits_as_pollaczek_and_khinchine_say():
     path = Path(rng.exponential(1.0, count), rng.exponential(100.0, count), np.ones(count))
     bins = Bins(np.array([1.0, 1000.0]), np.array([0.5, 0.5]))
     # 7 ms a token, with or without company: an M/M/1 queue of load 0.7.
-    found = follow(transient(path), np.array([[0.007, 7.0]]), np.array([0.007]), np.array([1.0]), bins)
+    found = follow(transient(path), np.array([[0.007, 7.0]]), np.array([0.007]), np.array([1.0]), bins, LIFE, HALVES)
     assert found.waits[0] == pytest.approx(0.7, abs=0.01)
     assert found.wait_s[0] == pytest.approx(0.7 / 0.3, rel=0.05)
+    # Waits of those that wait are exponential: halves below and above the median have means 1 − ln 2 and 1 + ln 2.
+    assert found.points[0] == pytest.approx(np.array([1 - np.log(2), 1 + np.log(2)]) * found.wait_s[0], rel=0.06)
+    # Burke: departures of M/M/1 are Poisson.
+    assert found.dispersion[0] == pytest.approx(1.0, abs=0.1)
 
 
 def test_work_left_by_one_path_is_met_by_the_next():
@@ -187,9 +192,9 @@ def test_work_left_by_one_path_is_met_by_the_next():
     whole = Path(np.array([0.0, 1.0, 1.0, 1.0]), np.full(4, 10.0), np.ones(4))
     halves = [Path(whole.gap_s[part], whole.prompt_tokens[part], whole.count[part]) for part in (slice(2), slice(2, 4))]
     full = np.array([5.0])
-    once = follow(transient(whole), each, token, full, bins)
-    first = follow(transient(halves[0]), each, token, full, bins)
-    second = follow(transient(halves[1], left=float(first.left_s[0])), each, token, full, bins)
+    once = follow(transient(whole), each, token, full, bins, LIFE, HALVES)
+    first = follow(transient(halves[0]), each, token, full, bins, LIFE, HALVES)
+    second = follow(transient(halves[1], left=float(first.left_s[0])), each, token, full, bins, LIFE, HALVES)
     # Waits 0, 1, 2, 3 s; 5 s of work after the last arrival.
     assert once.waits[0] * once.wait_s[0] == pytest.approx(1.5)
     assert second.wait_s[0] == pytest.approx(2.5)
@@ -212,3 +217,22 @@ def test_a_backlog_drains_as_a_triangle():
     assert found.mean == pytest.approx([25 / 20, 9.0, 10.0])
     assert found.left == pytest.approx([0.0, 8.0, 20.0])
     assert found.share == pytest.approx([0.25, 1.0, 1.0])
+
+
+def test_slices_of_samples_keep_their_mean_and_leave_the_zeros_out():
+    waits, mean, points = sliced(np.array([[0.0, 4.0, 1.0, 3.0, 2.0, 0.0, 0.0, 0.0]]), (0.0, 0.5, 1.0))
+    assert waits == pytest.approx([0.5])
+    assert mean == pytest.approx([2.5])
+    assert points[0] == pytest.approx([1.5, 3.5])
+
+
+def test_dispersion_tells_poisson_regular_and_clustered_events_apart():
+    rng = np.random.default_rng(6)
+    poisson = np.cumsum(rng.exponential(1.0, 40_000))
+    regular = np.arange(40_000.0)
+    pairs = np.repeat(np.cumsum(rng.exponential(2.0, 20_000)), 2)
+    found = dispersion_of(np.stack([poisson, regular, pairs]), np.ones(40_000), np.full(3, 20.0))
+    # A Poisson process of pairs has a variance of twice its mean; 2,000 windows: 5 standard errors are 0.16 and 0.32.
+    assert found[0] == pytest.approx(1.0, abs=0.16)
+    assert found[1] < 0.05
+    assert found[2] == pytest.approx(2.0, abs=0.32)
