@@ -142,7 +142,7 @@ class _Composer:
         if event.tag is not None and event.tag not in ("!", "tag:yaml.org,2002:str"):
             raise self._fault(event, f"tag {event.tag!r} is not supported")
         plain = not event.style and event.tag is None
-        return Node(self._place(event), value=_resolve(event.value) if plain else event.value, text=event.value)
+        return Node(self._place(event), value=resolve(event.value) if plain else event.value, text=event.value)
 
     def _place(self, event: yaml.Event) -> Place:
         mark = event.start_mark
@@ -152,8 +152,8 @@ class _Composer:
         return InputError(Fault(message, self.file, *self._place(event)))
 
 
-def _resolve(text: str) -> object:
-    """The value of a plain scalar, by the core schema of YAML 1.2."""
+def resolve(text: str) -> object:
+    """Return the value of a plain scalar, by the core schema of YAML 1.2."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) <= MAX_DIGITS:

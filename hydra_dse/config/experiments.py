@@ -18,7 +18,7 @@ from hydra_dse.config.hardware import load_calibration, load_from
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.overrides import Override, apply_overrides, split_overrides
 from hydra_dse.config.plain import put, to_plain
-from hydra_dse.config.spaces import resolved_space, space_of
+from hydra_dse.config.spaces import plain_space, space_of
 from hydra_dse.config.workloads import LoadedWorkload, build_workload, override_workload, parsed
 from hydra_dse.design.experiment import Bound, Experiment, InputFile, SearchSettings, ValidationSettings
 from hydra_dse.design.space import SearchSpace
@@ -149,7 +149,7 @@ class _Builder:
         document, name = self._part("space", "spaces")
         document = apply_overrides(document, self.for_space)
         space = space_of(document, name)
-        plain = {"name": space.name, **resolved_space(document)}
+        plain = {"name": space.name, **plain_space(document)}
         for path, text in leaves(plain):
             if isinstance(text, str) and looks_like_path(text) and path[-1] != "source":
                 file = (document.folder or Path()) / text

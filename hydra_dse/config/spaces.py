@@ -79,11 +79,16 @@ def resolved_space(document: Document) -> dict[str, object]:
     Raises:
         InputError: with every fault found.
     """
+    space_of(document)
+    return plain_space(document)
+
+
+def plain_space(document: Document) -> dict[str, object]:
+    """Return what `resolved_space` does, of a document that `space_of` has checked."""
     from hydra_dse.config.design_schema import DesignSection
     from hydra_dse.config.space_schema import SpaceSection
     from hydra_dse.config.template import SECTIONS, references, substituted
 
-    space_of(document)
     section = validate(document, SpaceSection)
     units = {key: part.unit for key, part in section.parameters.items() if part.unit}
     first = substituted(document, _first(section), units)

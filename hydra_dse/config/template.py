@@ -7,7 +7,6 @@ placement, precision) is read from the file once per combination of the paramete
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -68,13 +67,17 @@ def _scalars(data: object, path: KeyPath) -> Iterator[tuple[KeyPath, object]]:
 
 def substituted(document: Document, values: Values, units: Mapping[str, str]) -> Document:
     """Return the template with every parameter replaced by its value, in its unit where it has one."""
-    data = copy.deepcopy(document.data)
-    for path, name in references(document):
-        here: object = data
-        for part in path[:-1]:
-            here = here[part]  # type: ignore[index]
-        here[path[-1]] = written(values[name], units.get(name))  # type: ignore[index]
-    return replace(document, data=data)
+
+    def filled(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: filled(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [filled(inner) for inner in value]
+        name = reference(value)
+        return value if name is None else written(values[name], units.get(name))
+
+    sections = {key: filled(document.data[key]) for key in SECTIONS if key in document.data}
+    return replace(document, data={**document.data, **sections})
 
 
 def written(value: Value, unit: str | None) -> Value:

@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
-
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.studies.designs_table import ScoredDesigns, from_parquet, joined, to_parquet
@@ -176,7 +174,9 @@ def _check_own_start(run: RunDirectory, experiment: Experiment) -> None:
 
 def experiment_text(experiment: Experiment) -> str:
     """The resolved experiment as YAML."""
-    return yaml.safe_dump(dict(experiment.resolved), sort_keys=False, allow_unicode=True, width=120)
+    from hydra_dse.config.dump import to_yaml
+
+    return to_yaml(experiment.resolved)
 
 
 def existing_run(path: str | Path) -> RunDirectory:
