@@ -103,8 +103,11 @@ def test_a_killed_sweep_is_resumed_to_the_same_bytes(long_inputs, undisturbed):
 @pytest.mark.slow
 def test_ctrl_c_ends_a_validation_and_a_second_call_goes_on_with_it(workplace):
     words = ["validate", "run", "--requests", "4000", "--replications", "8"]
+    lock = workplace / "run" / ".lock"
+    lock.unlink()
     process = start(workplace, *words)
-    time.sleep(1.5)
+    wait_for(process, lock.exists)
+    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     asked = time.monotonic()
     _, err = process.communicate(timeout=30)
