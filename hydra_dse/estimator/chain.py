@@ -12,13 +12,13 @@ chain, and its length is scaled by `(c_a² + c_s²)/2` (Pollaczek–Khinchine fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.nodes import BatchNodes
-from hydra_dse.estimator.transient import settled_load
+from hydra_dse.estimator.transient import critical, settled_load
 
 FloatArray = NDArray[np.float64]
 
@@ -64,11 +64,12 @@ class Burstiness:
     blocking: FloatArray
 
 
-def peaked(dispersion: FloatArray, work_scv: FloatArray | float) -> Burstiness:
-    """Factors of a pool whose arrivals are known by the dispersion of their counts in a life: its peakedness."""
-    return Burstiness(
+def peaked(burst: Burstiness, dispersion: FloatArray) -> Burstiness:
+    """A pool whose arrivals are known by the dispersion of their counts in a life, which is their peakedness."""
+    return replace(
+        burst,
         spread=np.maximum(dispersion, 0.1),
-        wait=np.maximum((dispersion + work_scv) / 2.0, 1e-3),
+        wait=np.maximum(burst.wait + (dispersion + 1.0) / 2.0 - burst.blocking, 1e-3),
         blocking=np.maximum((dispersion + 1.0) / 2.0, 0.3),
     )
 
@@ -132,7 +133,7 @@ def limited_sharing(
         load = rate * nodes.at(residence_s, limit[:, None])[:, 0] / limit
     if horizon_per_s > 0.0:
         each = load / rate
-        load = load if offered is None else offered * each
+        load = critical(load if offered is None else offered * each)
         load = settled_load(load, 2.0 * burst.wait * load * each, horizon_per_s)
     at_nodes = np.zeros((n, nodes.count + 1))
     full, in_service = np.zeros(n), np.zeros(n)

@@ -51,6 +51,21 @@ class Colocated:
     impact: Impact
     saturation_per_s: FloatArray
 
+    @property
+    def prompts_per_s(self) -> FloatArray:
+        """Prompts that the engine completes with nothing to decode."""
+        return np.asarray(1.0 / (self.lengths.prompt * self.tables.prompts.token_s[:, 0]))
+
+    @property
+    def slots(self) -> FloatArray:
+        """Sequences in service at most."""
+        return self.tables.limit
+
+    @property
+    def places(self) -> FloatArray:
+        """None wait between prompt and decode."""
+        return np.zeros_like(self.tables.limit)
+
     @classmethod
     def of(cls, profile: ServiceProfile, lengths: LengthMoments) -> Colocated:
         """Evaluate the profile."""
@@ -71,7 +86,7 @@ class Colocated:
         beside = self._beside(state.at_nodes)
         queue = self._queue(served, residence, arrival_scv, transient, beside, state.in_service / served)
         if queue.dispersion is not None:
-            state = self._chain(served, residence, peaked(queue.dispersion, self._work_scv), transient)
+            state = self._chain(served, residence, peaked(burst, queue.dispersion), transient)
             beside = self._beside(state.at_nodes)
         entry = self._entry(served, state, queue, found)
         if transient is not None:

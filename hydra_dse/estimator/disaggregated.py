@@ -89,7 +89,7 @@ def balance(
             life_s=life_s,
         )
         if queue.dispersion is not None:
-            burst = peaked(queue.dispersion, lengths.decode_scv)
+            burst = peaked(burst, queue.dispersion)
             decode = limited_sharing(
                 joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
             )
@@ -141,6 +141,21 @@ class Disaggregated:
     tables: Tables
     saturation_per_s: FloatArray
 
+    @property
+    def prompts_per_s(self) -> FloatArray:
+        """Prompts that prefill alone completes."""
+        return np.asarray(1.0 / (self.lengths.prompt * self.tables.prompts.token_s[:, 0]))
+
+    @property
+    def slots(self) -> FloatArray:
+        """Sequences in service at most."""
+        return self.tables.limit
+
+    @property
+    def places(self) -> FloatArray:
+        """Finished prompts that may wait for a slot."""
+        return np.asarray(self.tables.capacity.places + self.tables.capacity.tooth)
+
     @classmethod
     def of(cls, profile: ServiceProfile, lengths: LengthMoments) -> Disaggregated:
         """Evaluate the profile."""
@@ -157,10 +172,11 @@ class Disaggregated:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         found = balance(self.tables, served, self.lengths, arrival_scv, self.profile.scheduling == "sjf", transient)
-        entry = self._entry(found, served)
+        entry, stream = self._entry(found, served), self._stream(found, served)
         if transient is not None:
             entry = latencies.held_back(entry, transient)
-        timings = latencies.timings(entry, self._stream(found, served), self.lengths, percentiles)
+            stream = latencies.parked(stream, transient, max(self.lengths.decoding_share, 1e-9))
+        timings = latencies.timings(entry, stream, self.lengths, percentiles)
         solution = self._solution(found, served, timings)
         if found.queue.left_s is None:
             return solution

@@ -35,6 +35,18 @@ class Solver(Protocol):
     def saturation_per_s(self) -> FloatArray:
         """Highest sustainable rate, shape (n,)."""
 
+    @property
+    def prompts_per_s(self) -> FloatArray:
+        """Highest rate of prompts alone, shape (n,)."""
+
+    @property
+    def slots(self) -> FloatArray:
+        """Sequences in service at most, shape (n,)."""
+
+    @property
+    def places(self) -> FloatArray:
+        """Requests that may wait between prompt and decode, shape (n,)."""
+
     def at(
         self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
     ) -> Solution:

@@ -30,6 +30,7 @@ TTFT_WEIGHTS = np.diff(_CUTS)
 JITTER_EDGES = (0.0, 0.4, 0.8, 0.96, 1.0)
 JITTER_WEIGHTS = np.diff(JITTER_EDGES)
 RESIDUALS = np.array([1.0, 3.0, 5.0]) / 6.0
+RAMP = (np.arange(10) + 0.5) / 10.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Entry:
         mean_wait_s: mean of both waits and the residual over all requests, (n,).
         residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
         blocked: probability to be held back by a full pool, (n,); blocked_s: mean of that over all requests.
+        held: share of requests that meet a fluid backlog; held_s: mean wait for it over all requests; None = none.
     """
 
     own_s: FloatArray
@@ -57,18 +59,13 @@ class Entry:
     residual_s: FloatArray | None
     blocked: FloatArray
     blocked_s: FloatArray
+    held: FloatArray | None = None
+    held_s: FloatArray | None = None
 
     @property
     def mean_own_s(self) -> FloatArray:
         """Mean time of a prompt alone, shape (n,)."""
         return np.asarray(((self.own_s @ self.own_weight) * self.beside).sum(axis=1))
-
-
-def held_back(entry: Entry, transient: Transient) -> Entry:
-    """An entry with what a full pool of the piece before still holds back, by Little's law over the arrivals."""
-    more = transient.held / transient.offered
-    blocked = 1.0 - (1.0 - entry.blocked) * (1.0 - transient.held_share)
-    return replace(entry, blocked=blocked, blocked_s=entry.blocked_s + more)
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,19 @@ class Stream:
     slot_s: FloatArray
     longest_s: FloatArray
     moved_s: FloatArray
+
+
+def held_back(entry: Entry, transient: Transient) -> Entry:
+    """An entry with the fluid that a full pool holds back, by Little's law over the arrivals."""
+    return replace(entry, held=transient.held_share, held_s=transient.held / transient.offered)
+
+
+def parked(stream: Stream, transient: Transient, share: float) -> Stream:
+    """A stream with the fluid that waits for slots; `share` of the requests decode."""
+    more = transient.parked / (transient.offered * share)
+    longest = stream.longest_s + 2.0 * more
+    full = np.where(more > 0, np.maximum(stream.full, np.minimum(transient.held_share, 1.0)), stream.full)
+    return replace(stream, slot_s=stream.slot_s + more, longest_s=longest, full=full)
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,8 @@ def token_share(state: PoolState, batch: FloatArray, step_s: FloatArray) -> Floa
 def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: bool) -> Timings:
     """Compose all latencies."""
     ttft_mean = entry.mean_own_s + entry.mean_wait_s + entry.blocked_s
+    if entry.held_s is not None:
+        ttft_mean = ttft_mean + entry.held_s
     share = token_share(stream.state, stream.batch, stream.step_s)
     step = (share * stream.step_s).sum(axis=1)
     delay = stream.slot_s + stream.moved_s
@@ -167,9 +179,19 @@ def ttft_spread(entry: Entry) -> Mixture:
     own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
     late = (entry.mean_wait_s[:, None] + held)[:, :, None] + own[:, None, :]
     late_weight = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_weight
+    values, shares = (
+        [value.reshape(n, -1), late.reshape(n, -1)],
+        [weight.reshape(n, -1), late_weight.reshape(n, -1)],
+    )
+    if entry.held is None or entry.held_s is None:
+        return Mixture(np.hstack(values), np.hstack(shares))
+    free = (1.0 - entry.held)[:, None]
+    uniform = 2.0 * RAMP * (entry.held_s / np.maximum(entry.held, 1e-12))[:, None]
+    behind = (entry.mean_wait_s + entry.blocked_s)[:, None, None] + uniform[:, :, None] + own[:, None, :]
+    behind_weight = np.broadcast_to(entry.held[:, None, None] / len(RAMP) * entry.own_weight, behind.shape)
     return Mixture(
-        np.hstack((value.reshape(n, -1), late.reshape(n, -1))),
-        np.hstack((weight.reshape(n, -1), late_weight.reshape(n, -1))),
+        np.hstack([*values, behind.reshape(n, -1)]),
+        np.hstack([*(share * free for share in shares), behind_weight.reshape(n, -1)]),
     )
 
 

@@ -22,7 +22,7 @@ from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.outputs import SHARES, STATISTICS, attainment, metrics_of, ratios
 from hydra_dse.estimator.solution import Latency, Solution
 from hydra_dse.estimator.table import EstimateTable
-from hydra_dse.estimator.transient import Transient, drain
+from hydra_dse.estimator.transient import Transient, ramp
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.workload.nouns import LengthPoints
 from hydra_dse.workload.pieces import Piece
@@ -112,8 +112,9 @@ def follow_pieces(parts: tuple[Part, ...], factor: FloatArray, percentiles: bool
     The backlog of the whole system is a fluid: it grows by `(λ − μ)·T` and is served as soon as there is room.  What
     of it are prompts in line is known to the prompt queue; the rest waits for a full pool.
     """
-    backlog, left_s, left = (np.zeros_like(factor) for _ in range(3))
-    solutions, rates = [], []
+    backlog, left_s, left, room = (np.zeros_like(factor) for _ in range(4))
+    solutions: list[Solution] = []
+    rates: list[FloatArray] = []
     for part in parts:
         piece = part.piece
         duration = piece.duration_s
@@ -121,8 +122,23 @@ def follow_pieces(parts: tuple[Part, ...], factor: FloatArray, percentiles: bool
         slope = offered - part.solver.saturation_per_s
         after = np.maximum(backlog + slope * duration, 0.0)
         served = offered + (backlog - after) / duration
-        held = drain(np.maximum(backlog - left, 0.0), slope, duration)
-        transient = Transient(offered, duration, piece.path, left_s, held.mean, held.share, 1.0 / factor)
+        # A pool that was not full takes the first of a backlog; a backlog of prompts alone fills no pool.
+        settled = part.solver.slots - (solutions[-1].batch_mean if solutions else 0.0)
+        room = np.where(backlog > 0, room, np.maximum(settled, 0.0))
+        waiting = np.maximum(backlog - left, 0.0)
+        through = np.where(slope > 0, np.minimum(offered, part.solver.prompts_per_s) - offered + slope, slope)
+        for_slot = ramp(waiting, through, duration, room)
+        held = ramp(waiting, through, duration, room + part.solver.places)
+        transient = Transient(
+            offered,
+            duration,
+            piece.path,
+            left_s,
+            held.mean,
+            held.share,
+            for_slot.mean - held.mean,
+            1.0 / factor,
+        )
         solution = part.solver.at(served, part.scv, percentiles, transient)
         left_s = np.zeros_like(factor) if solution.left_s is None else solution.left_s
         left = np.zeros_like(factor) if solution.left is None else solution.left

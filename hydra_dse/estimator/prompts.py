@@ -17,7 +17,7 @@ from scipy.special import gammainc
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
-from hydra_dse.estimator.transient import Transient, drain, follow, settled_load
+from hydra_dse.estimator.transient import Transient, critical, follow, ramp, settled_load
 
 FloatArray = NDArray[np.float64]
 
@@ -179,7 +179,7 @@ def prompt_queue(
     horizon = 0.0 if horizon_per_s is None else horizon_per_s
     if transient is not None:
         horizon = horizon + transient.horizon_per_s
-        effective = transient.offered[:, None] * mean
+        effective = critical(transient.offered[:, None] * mean)
     if transient is not None or horizon_per_s is not None:
         effective = settled_load(effective, rate * mean**2 * (arrival_scv + scv), horizon)
     sigma = arrival_root(effective, arrival_scv)
@@ -249,12 +249,12 @@ def _followed(
 
 
 def _drained(transient: Transient, settled: Unsettled, service_s: FloatArray) -> Unsettled:
-    """The queue of a start from empty, on top of what is left of the piece before."""
-    found = drain(transient.left_s, transient.offered * service_s - 1.0, transient.duration_s)
+    """The queue of a start from empty, on top of a fluid."""
+    found = ramp(transient.left_s, transient.offered * service_s - 1.0, transient.duration_s)
     extra, share = found.mean[:, None], found.share[:, None]
     waits = settled.waits + (1.0 - settled.waits) * share
     wait = (settled.waits * settled.wait_s + extra) / np.maximum(waits, 1e-300)
-    # A backlog that drains is uniform: E[x²] = 4/3·E[x]² while it lasts.
+    # A ramp is uniform: E[x²] = 4/3·E[x]² while it lasts.
     each = extra / np.maximum(share, 1e-300)
     square = settled.waits * settled.wait_s**2 * (1.0 + 1.0 / settled.shape)
     square = square + share * each * (4.0 / 3.0 * each + 2.0 * settled.waits * settled.wait_s)

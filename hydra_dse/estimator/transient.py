@@ -3,9 +3,9 @@
 Three forms, by what is known of the piece:
 - A recorded path: waits follow Lindley's recursion `W' = (W + S − gap)⁺`, exact for one server, first come, first
   served; written as a reflection it is a cumulative sum and a running minimum.
-- Rates alone: the queue is a reflected Brownian motion that starts empty, seen at an exponential time of mean `T/2`:
-  the stationary queue far below saturation, `(λ − μ)·T/2` far above it.
-- What the piece before left drains as a fluid and adds the area below it.
+- Rates alone: below saturation the queue is a reflected Brownian motion that starts empty, seen at an exponential
+  time of mean `T/2`; above it stays that of a load of 1, on top of a fluid.
+- A fluid backlog builds at `λ − μ` and drains at `μ − λ` from piece to piece; its area is what requests wait.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class Transient:
         duration_s: of the piece.
         path: its requests, where recorded.
         left_s: prompt work that the piece before left, in s, shape (n,).
-        held: requests that a full pool holds back on average beyond those of a start from empty, shape (n,);
+        held: requests of a fluid backlog that a full pool keeps from their prompts, mean over the piece, shape (n,);
             held_share: of the time, in which it does.
+        parked: the same between prompt and decode.
         stretch: gaps of the path are longer by this factor, shape (n,) (another mean rate).
     """
 
@@ -45,6 +46,7 @@ class Transient:
     left_s: FloatArray
     held: FloatArray
     held_share: FloatArray
+    parked: FloatArray
     stretch: FloatArray
 
     @property
@@ -65,29 +67,41 @@ def settled_load(load: FloatArray, diffusion: FloatArray, horizon_per_s: float |
     return np.asarray(1.0 - (idle + np.sqrt(idle**2 + 2.0 * horizon_per_s * diffusion)) / 2.0)
 
 
+def critical(load: FloatArray) -> FloatArray:
+    """The load of the queue on top of a fluid: at most 1.
+
+    In overload by θ per second the queue is the fluid `θt` and what chance adds.  For a constant rate that is `σ²/2θ`,
+    less than at a load of 1; the rate of a piece is a mean over a time that is sometimes below it, so that a load of
+    1 is taken: an upper bound, small against the fluid where the overload is large.
+    """
+    return np.minimum(load, 1.0)
+
+
 @dataclass(frozen=True)
-class Drained:
-    """A backlog over a piece: mean and final height above a start from empty, share of time it is there."""
+class Ramp:
+    """A fluid backlog over a piece: mean height above a level, share of time above it, and the height at the end."""
 
     mean: FloatArray
-    left: FloatArray
     share: FloatArray
+    left: FloatArray
 
 
-def drain(backlog: FloatArray, slope: FloatArray, duration_s: float) -> Drained:
-    """A fluid backlog that changes by `slope` per second, down to 0 at the lowest; area beyond that of `slope⁺` alone.
+def ramp(start: FloatArray, slope: FloatArray, duration_s: float, level: FloatArray | float = 0.0) -> Ramp:
+    """A backlog that changes by `slope` per second, down to 0 at the lowest.
 
     Args:
-        backlog: at the start.
+        start: at the beginning of the piece.
         slope: arrivals less service.
         duration_s: of the piece.
+        level: what of the backlog is not counted.
     """
-    down = np.maximum(-slope, 0.0)
-    empty_s = np.where(down > 0, backlog / np.where(down > 0, down, 1.0), np.inf)
-    time = np.minimum(empty_s, duration_s)
-    falls = backlog * time - down * time**2 / 2.0
-    left = np.maximum(backlog + slope * duration_s, 0.0)
-    return Drained(falls / duration_s, left, np.where(backlog > 0, time / duration_s, 0.0))
+    left = np.maximum(start + slope * duration_s, 0.0)
+    first, last = np.maximum(start - level, 0.0), np.maximum(left - level, 0.0)
+    steep = np.abs(slope) > 0
+    crossed = np.abs(first - last) / np.where(steep, np.abs(slope), 1.0)
+    # On the level at one end, the backlog is above it only while it climbs or falls; above at both, all the time.
+    time = np.where((first > 0) & (last > 0), duration_s, np.minimum(crossed, duration_s))
+    return Ramp((first + last) / 2.0 * time / duration_s, time / duration_s, left)
 
 
 @dataclass(frozen=True)
