@@ -8,9 +8,23 @@ from hydra_dse.estimator.estimate import ClassSlo
 from hydra_dse.estimator.lengths import Bins
 from hydra_dse.estimator.pieces import estimate_pieces
 from hydra_dse.estimator.transient import Transient, dispersion_of, follow, ramp, reflect, settled_load, sliced
+from hydra_dse.model.blocks import Model
+from hydra_dse.workload import (
+    Empirical,
+    Replay,
+    RequestClass,
+    Requests,
+    Workload,
+    arrival_statistics,
+    length_points,
+    pieces,
+)
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
 from hydra_dse.workload.pieces import Path, Piece
 from tests.estimator.analytic import System, profile_of
+from tests.estimator.conftest import lognormal
+from tests.estimator.reference_disaggregated import disaggregated
+from tests.estimator.reference_engine import Rules
 
 LIFE, HALVES = np.array([50.0]), (0.0, 0.5, 1.0)
 NONE = (ClassSlo(1.0, Slo()),)
@@ -34,8 +48,14 @@ def course(*steps):
     return [Piece(rate * t / total, t, ArrivalStatistics(rate, 1.0), lengths) for rate, t, lengths in steps]
 
 
-def solved(profile, pieces, slos=NONE, **options):
-    table = estimate_pieces(profile, pieces, lambda piece: slos, **options)
+def record(times, prompt, output):
+    rows = Requests(times, prompt, output, np.zeros(len(prompt), dtype=np.int64))
+    kinds = (RequestClass("all", Empirical(prompt, output)),)
+    return Workload("record", (Model("m", "test", 64, 100, ()),), Replay(times), kinds, replay=rows)
+
+
+def solved(profile, parts, slos=NONE, **options):
+    table = estimate_pieces(profile, parts, lambda piece: slos, **options)
     return {name: float(values[0]) for name, values in table.metrics.items()}, table
 
 
@@ -141,9 +161,9 @@ def test_what_a_rush_leaves_is_served_later_and_energy_counts_all_of_it(chat):
 
 
 def test_estimates_do_not_depend_on_company(chat):
-    pieces = course((2.0, 100.0, chat), (5.0, 50.0, chat))
-    alone = estimate_pieces(apart(), pieces, lambda piece: NONE)
-    three = estimate_pieces(apart(3), pieces, lambda piece: NONE)
+    steps = course((2.0, 100.0, chat), (5.0, 50.0, chat))
+    alone = estimate_pieces(apart(), steps, lambda piece: NONE)
+    three = estimate_pieces(apart(3), steps, lambda piece: NONE)
     for name, values in alone.metrics.items():
         assert three.metrics[name] == pytest.approx(np.repeat(values, 3), rel=1e-9, nan_ok=True), name
 
@@ -151,8 +171,8 @@ def test_estimates_do_not_depend_on_company(chat):
 def test_attainment_is_that_of_all_requests_and_the_highest_rate_meets_it(chat):
     profile = apart()
     slos = (ClassSlo(1.0, Slo(ttft_s=1.0, percentile=0.9)),)
-    pieces = course((2.0, 500.0, chat), (4.0, 500.0, chat))
-    found, _ = solved(profile, pieces, slos, max_rate=True)
+    steps = course((2.0, 500.0, chat), (4.0, 500.0, chat))
+    found, _ = solved(profile, steps, slos, max_rate=True)
     assert 0 < found["slo_attainment"] < 1
     scale = found["max_rate_requests_per_s"] / 3.0
     again, _ = solved(profile, course((2.0 * scale, 500.0, chat), (4.0 * scale, 500.0, chat)), slos)
@@ -246,3 +266,29 @@ def test_dispersion_tells_poisson_regular_and_clustered_events_apart():
     assert found[0] == pytest.approx(1.0, abs=0.16)
     assert found[1] < 0.05
     assert found[2] == pytest.approx(2.0, abs=0.32)
+
+
+def test_a_recorded_rush_waits_as_in_the_engine_that_serves_it():
+    """Rate, prompts and outputs change: pieces come within 12 %, one stationary load misses most of the wait."""
+    rng = np.random.default_rng(11)
+    phases = [(2000, 2.0, 1155, 240), (1500, 4.2, 1300, 140), (2500, 1.5, 900, 220)]
+    gaps = np.concatenate([rng.exponential(1 / rate, count) for count, rate, _, _ in phases])
+    prompt = np.concatenate([lognormal(rng, mean, 0.9, count) for count, _, mean, _ in phases])
+    output = np.concatenate([lognormal(rng, mean, 0.8, count) for count, _, _, mean in phases])
+    workload = record(np.cumsum(gaps) - gaps[0], prompt, output)
+    systems = System(tw=6e-3, tc=2e-4), System(tw=7e-3, tc=3e-4)
+    profile = profile_of(
+        {"prefill": systems[:1], "decode": systems[1:]}, max_batch=64.0, shared=False, memory_tokens=1e12
+    )
+    arrival = workload.replay.arrival_s
+    rules = Rules(64, 2048, False, 1e12, 0.0)
+    log = disaggregated(arrival, prompt, output, (systems[0].time, systems[1].time), rules, lambda a, b: (1.0, 1.0))
+    ttft = log.first_s - arrival
+    tpot = ((log.last_s - log.first_s) / np.maximum(output - 1, 1))[output > 1]
+    found, _ = solved(profile, pieces(workload))
+    whole = estimate(profile, arrival_statistics(workload), length_points(workload)).metrics
+    assert found["load"] < 1
+    assert found["ttft_mean_s"] == pytest.approx(ttft.mean(), rel=0.12)
+    assert found["ttft_p90_s"] == pytest.approx(np.quantile(ttft, 0.9), rel=0.2)
+    assert found["tpot_mean_s"] == pytest.approx(tpot.mean(), rel=0.05)
+    assert whole["ttft_mean_s"][0] < 0.5 * ttft.mean()
