@@ -7,7 +7,9 @@ is summed in closed form.
 A pool in which `l` sequences take `residence(l)` seconds each is processor sharing up to its limit: there
 `μ_l = l/residence(l)` is insensitive to the distribution of work (Baskett et al. 1975; Zhang, Dai, Zwart 2011 for
 the limit).  Beyond the limit the queue is first come, first served: its probability is that of the exponential
-chain, and its length is scaled by `(c_a² + c_s²)/2` (Pollaczek–Khinchine for one server, Allen–Cunneen for several).
+chain, and its length is scaled by `(c_a² + c_s²)/2` (Pollaczek–Khinchine for one server, Allen–Cunneen for several),
+c_s² as it shows through several places (Kimura 1986).  The limit of processor sharing has the same queue: given that
+all places are taken, remaining work is distributed alike in both.
 """
 
 from __future__ import annotations
@@ -51,17 +53,47 @@ def birth_death(log_ratio: FloatArray, tail_ratio: FloatArray | None = None) -> 
 
 @dataclass(frozen=True)
 class Burstiness:
-    """Variability factors of a pool, each of shape (n,); all 1 for exponential work and Poisson arrivals.
+    """Variability of a pool, each of shape (n,); 1 for exponential work and Poisson arrivals, where nothing is common.
 
     Attributes:
         spread: peakedness of the number in service below the limit.
-        wait: `(c_a² + c_s²)/2`, scales the length of the queue.
+        arrival: `c_a²` of the gaps.
         blocking: `(c_a² + 1)/2`, scales the probability to queue.
+        service: `c_s²` of the work that a place does by itself.
+        common: share of a full pool's time in which it stands for the work of one request.
+        common_scv: `c²` of that work.
     """
 
     spread: FloatArray
-    wait: FloatArray
+    arrival: FloatArray
     blocking: FloatArray
+    service: FloatArray
+    common: FloatArray
+    common_scv: FloatArray
+
+    def wait(self, servers: FloatArray, load: FloatArray) -> FloatArray:
+        """`(c_a² + c_s²)/2`, which scales the length of the queue.
+
+        Between two departures of a full pool come work of the places and work in common, of which the latter is
+        whole: the squared coefficient of variation of their sum is that of its parts, weighted by squared shares.
+        """
+        own = service_seen(self.service, servers, load)
+        service = (1.0 - self.common) ** 2 * own + self.common**2 * self.common_scv
+        return np.maximum((self.arrival + service) / 2.0, 1e-3)
+
+
+def service_seen(scv: FloatArray, servers: FloatArray, load: FloatArray) -> FloatArray:
+    """`c²` with which work shows in the queue before several servers, `2·Q(M/G/s)/Q(M/M/s) − 1`.
+
+    The mean queue is Kimura's (1986) interpolation between those of M/M/s and M/D/s, the latter Cosmetatos' (1976):
+    `Q(M/D/s) = (1 + ξ)/2·Q(M/M/s)`.  One server: `scv` itself.  As many servers as make queues rare: 1, since the
+    departures of many are Poisson; ξ ends there.
+    """
+    rho = np.clip(load, 1e-9, 1.0)
+    s = np.maximum(servers, 1.0)
+    several = (1.0 - rho) * (s - 1.0) * (np.sqrt(4.0 + 5.0 * s) - 2.0) / (16.0 * rho * s)
+    fixed = 2.0 / (1.0 + np.minimum(several, 1.0))
+    return np.asarray(2.0 * (1.0 + scv) / (2.0 * scv + (1.0 - scv) * fixed) - 1.0)
 
 
 def peaked(burst: Burstiness, dispersion: FloatArray) -> Burstiness:
@@ -69,7 +101,7 @@ def peaked(burst: Burstiness, dispersion: FloatArray) -> Burstiness:
     return replace(
         burst,
         spread=np.maximum(dispersion, 0.1),
-        wait=np.maximum(burst.wait + (dispersion + 1.0) / 2.0 - burst.blocking, 1e-3),
+        arrival=dispersion,
         blocking=np.maximum((dispersion + 1.0) / 2.0, 0.3),
     )
 
@@ -134,7 +166,7 @@ def limited_sharing(
     if horizon_per_s > 0.0:
         each = load / rate
         load = critical(load if offered is None else offered * each)
-        load = settled_load(load, 2.0 * burst.wait * load * each, horizon_per_s)
+        load = settled_load(load, 2.0 * burst.wait(limit, load) * load * each, horizon_per_s)
     at_nodes = np.zeros((n, nodes.count + 1))
     full, in_service = np.zeros(n), np.zeros(n)
     for rows, length in _buckets(whole):
@@ -149,9 +181,10 @@ def limited_sharing(
         served = probability[:, 1:] * levels
         full[rows] = np.take_along_axis(probability, whole[rows, None].astype(int), axis=1)[:, 0] + solved.beyond
         in_service[rows] = served.sum(axis=1) + solved.beyond * limit[rows]
-    steady = np.minimum(load, 1.0 - 1e-9)
-    ratio = steady ** (1.0 / burst.wait)
-    queues = np.minimum(burst.wait * steady / (1.0 - steady) * (1.0 - ratio), 1.0)
+    steady = np.clip(load, 1e-9, 1.0 - 1e-9)
+    wait = burst.wait(limit, steady)
+    ratio = steady ** (1.0 / wait)
+    queues = np.minimum(wait * steady / (1.0 - steady) * (1.0 - ratio), 1.0)
     return PoolState(at_nodes, full, load, ratio, queues, in_service)
 
 

@@ -6,7 +6,7 @@ stall; a prompt delays them by its whole time.
 
 With `b` decoders, `d(b)` a decode-only iteration and `e(b)` the mean delay per prompt, decoders advance once per
 `τ(b) = min(d/(1 − λe), f)`, `f` a full iteration (no bound in prefill-first).  The slow chain runs over sequences in
-service; the prompt queue beside each `b` is solved as if `b` stood still for as long as a sequence stays.
+service; the prompt queue has the speed of each `b` for about as long as a sequence stays.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, pe
 from hydra_dse.estimator.colocated_tables import (
     Delays,
     Impact,
+    Saturation,
     Tables,
     delays,
     impact_of,
@@ -49,7 +50,7 @@ class Colocated:
     lengths: LengthMoments
     tables: Tables
     impact: Impact
-    saturation_per_s: FloatArray
+    saturation: Saturation
 
     @property
     def prompts_per_s(self) -> FloatArray:
@@ -73,6 +74,11 @@ class Colocated:
         impact = impact_of(tables, tables.nodes.batch, lengths)
         return cls(profile, lengths, tables, impact, saturation_of(tables, lengths))
 
+    @property
+    def saturation_per_s(self) -> FloatArray:
+        """Requests per second at most."""
+        return self.saturation.rate_per_s
+
     def at(
         self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
     ) -> Solution:
@@ -81,7 +87,7 @@ class Colocated:
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         found = delays(self.impact, served[:, None], lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
-        burst = self._burstiness(arrival_scv)
+        burst = self._burstiness(served, residence, found, arrival_scv)
         state = self._chain(served, residence, burst, transient)
         beside = self._beside(state.at_nodes)
         queue = self._queue(served, residence, arrival_scv, transient, beside, state.in_service / served)
@@ -122,14 +128,32 @@ class Colocated:
         lengths, memory = self.lengths, self.tables.memory.binds(self.profile.max_batch)
         return np.asarray((1.0 - memory) * lengths.decode_scv + memory * lengths.work_scv)
 
-    def _burstiness(self, arrival_scv: float) -> Burstiness:
+    def _burstiness(self, served: FloatArray, residence: FloatArray, found: Delays, arrival_scv: float) -> Burstiness:
+        """Decoders see arrivals in clumps: no one leaves while a prompt delays them, and more may come.
+
+        In the time that decoders run, the clumps are busy periods of delays of load `ρ = λe`, whose number has the
+        index of dispersion `(c_a² + ρ²c_e²)/(1 − ρ)²`; its peakedness spreads the batch.
+        """
+        typical = np.ones_like(served)
+        for _ in range(4):
+            typical = np.clip(served * self._at(residence, typical), 1.0, self.tables.limit)
+        slowed = self._at(found.step_s, typical) / self._at(self.tables.step_s, typical)
+        each = np.maximum(self._at(found.each_s, typical), 1e-300)
+        delay_scv = self._at(found.square, typical) / each**2 - 1.0
+        clumps = slowed**2 * arrival_scv + (slowed - 1.0) ** 2 * delay_scv
         lengths, work = self.lengths, self._work_scv
         ones = np.ones(self.profile.size)
         return Burstiness(
-            spread=np.maximum(1.0 + (arrival_scv - 1.0) * lengths.overlap, 0.1) * ones,
-            wait=np.maximum((arrival_scv + work) / 2.0, 1e-3),
+            spread=np.maximum(1.0 + (clumps - 1.0) * lengths.overlap, 0.1),
+            arrival=arrival_scv * ones,
             blocking=max((arrival_scv + 1.0) / 2.0, 0.3) * ones,
+            service=work * ones,
+            common=self.saturation.prompts,
+            common_scv=self.saturation.prompt_scv,
         )
+
+    def _at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
+        return self.tables.nodes.at(values, batch[:, None])[:, 0]
 
     def _queue(
         self,
@@ -142,13 +166,14 @@ class Colocated:
     ) -> PromptQueue:
         tables = self.tables
         rate = np.broadcast_to(served[:, None], tables.beside.shape)
-        stay = tables.nodes.at(residence, np.maximum(tables.beside, 1.0))
+        # The number in service changes with the mean remaining life of those that are in it.
+        change = 2.0 / ((1.0 + self.lengths.decode_scv) * life_s)
         return prompt_queue(
             rate,
             tables.prompts,
             self.lengths,
             arrival_scv,
-            0.5 / stay,
+            change,
             self.profile.scheduling == "sjf",
             transient,
             beside,

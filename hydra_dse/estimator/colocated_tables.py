@@ -189,6 +189,9 @@ def delays(
         if alone is None:
             alone = 1.0 / packing_of(np.asarray(per_gap), impact.room, arrival_scv)
         filled = np.clip(1.0 / (alone * impact.room), 0.0, 1.0)
+        if stalls and per_gap is not None:
+            # No slot falls free while prompts run: none come then to fill their iterations.
+            filled = np.zeros_like(filled)
         full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
         light = np.maximum(impact.light - impact.saved * (1.0 - alone), least)
         each = (1.0 - full) * light + full * impact.heavy
@@ -214,14 +217,32 @@ def _alone_share(
     return np.asarray((1.0 - during_prompts) * after_decode + during_prompts * after_prompts)
 
 
-def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
-    """Requests per second when a prompt waits for every slot: `X = b/(E[d]·τ(b))` with `λ = X` inside τ.
+@dataclass(frozen=True)
+class Saturation:
+    """A pool in which a prompt waits for every slot, each of shape (n,).
 
-    Slots of prompts in progress do not decode: `b = B·E[d]τ/(E[d]τ + S)`, S the iterations a prompt takes.
+    Attributes:
+        rate_per_s: requests per second.
+        prompts: share of time by which prompts delay the decoders.
+        prompt_scv: squared coefficient of variation of the delay by one prompt.
+    """
+
+    rate_per_s: FloatArray
+    prompts: FloatArray
+    prompt_scv: FloatArray
+
+
+def saturation_of(tables: Tables, lengths: LengthMoments) -> Saturation:
+    """Requests per second when a prompt waits for every slot: `1/X = E[d]·d(b)/b + e(b)`, with `λ = X` inside e.
+
+    A request holds a slot for `E[d]` iterations in which it decodes and, chunked, for the `m` of its prompt, in which
+    the others do.  Iterations with prompts take longer, which e counts: `b = B·E[d]/(E[d] + m)`.
     """
     if lengths.decoding_share <= 0.0:
-        return np.asarray(1.0 / (lengths.prompt * tables.prompts.token_s[:, 0]))
+        rate = 1.0 / (lengths.prompt * tables.prompts.token_s[:, 0])
+        return Saturation(rate, np.ones_like(rate), np.full_like(rate, lengths.prompt2 / lengths.prompt**2 - 1.0))
     decode = lengths.decoding_share * lengths.decode
+    own = tables.prompts.iterations @ lengths.prompt_bins.weight
     batch = tables.top
     for _ in range(4):
         impact = impact_of(tables, batch[:, None], lengths)
@@ -231,7 +252,8 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
             found = delays(impact, rate[:, None], lengths, tables.prefill_first, per_gap=(batch / decode)[:, None])
             # A geometric step towards 1/X = E[d]·d(b)/b + e(X).
             rate = np.sqrt(rate / (1.0 / alone + found.each_s[:, 0]))
-        step = batch / (decode * rate)
-        slots = tables.limit * decode * step / (decode * step + np.maximum(impact.alone_s[:, 0], step))
-        batch = np.maximum(np.minimum(slots, tables.top), 1e-3)
-    return np.asarray(rate)
+        prompting = 0.0 if tables.prefill_first else tables.beside_of(batch[:, None]).of(own)[:, 0]
+        batch = np.maximum(np.minimum(tables.limit * decode / (decode + prompting), tables.top), 1e-3)
+    each = np.maximum(found.each_s[:, 0], 1e-300)
+    share = np.clip(rate * each, 0.0, 1.0)
+    return Saturation(rate, share, np.maximum(found.square[:, 0] / each**2 - 1.0, 0.0))

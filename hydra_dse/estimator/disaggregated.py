@@ -128,8 +128,9 @@ def _burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, 
     prompt_scv = lengths.prompt2 / lengths.prompt**2 - 1.0
     scv = (1.0 - smooth) * arrival_scv + smooth * np.minimum(prompt_scv, max(arrival_scv, 1.0))
     spread = np.maximum(1.0 + (scv - 1.0) * lengths.overlap, 0.1)
-    wait = np.maximum((scv + lengths.decode_scv) / 2.0, 1e-3)
-    return Burstiness(spread, wait, np.maximum((scv + 1.0) / 2.0, 0.3))
+    none = np.zeros_like(scv)
+    blocking = np.maximum((scv + 1.0) / 2.0, 0.3)
+    return Burstiness(spread, scv, blocking, lengths.decode_scv + none, none, none)
 
 
 @dataclass(frozen=True)

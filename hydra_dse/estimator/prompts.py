@@ -17,6 +17,7 @@ from scipy.special import gammainc
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.surroundings import modulated_load
 from hydra_dse.estimator.transient import Transient, critical, follow, ramp, settled_load
 
 FloatArray = NDArray[np.float64]
@@ -149,7 +150,7 @@ def prompt_queue(
     times: PrefillTimes,
     lengths: LengthMoments,
     arrival_scv: float,
-    horizon_per_s: FloatArray | None = None,
+    change_per_s: FloatArray | None = None,
     shortest_first: bool = False,
     transient: Transient | None = None,
     beside: FloatArray | None = None,
@@ -162,8 +163,7 @@ def prompt_queue(
         times: of prompts alone and packed.
         lengths: of the requests.
         arrival_scv: squared coefficient of variation of the gaps.
-        horizon_per_s: rate at which the surroundings change.  The queue is then that of a reflected Brownian motion
-            seen at an exponential time: finite at any load, equal to the stationary one far below saturation.
+        change_per_s: rate at which the columns, states of the surroundings, change, shape (n,); None = they stand.
         shortest_first: scale the mean wait to shortest-prompt-first order.
         transient: the piece of time in which the queue need not settle.
         beside: weights of the columns j, where there are several.
@@ -176,12 +176,13 @@ def prompt_queue(
     busy = rate * mean
     scv = second / mean**2 - 1.0
     effective = busy
-    horizon = 0.0 if horizon_per_s is None else horizon_per_s
+    diffusion = rate * mean**2 * (arrival_scv + scv)
     if transient is not None:
-        horizon = horizon + transient.horizon_per_s
         effective = critical(transient.offered[:, None] * mean)
-    if transient is not None or horizon_per_s is not None:
-        effective = settled_load(effective, rate * mean**2 * (arrival_scv + scv), horizon)
+    if change_per_s is not None and beside is not None:
+        effective = modulated_load(effective, diffusion, change_per_s[:, None], beside)
+    if transient is not None:
+        effective = settled_load(effective, diffusion, transient.horizon_per_s)
     sigma = arrival_root(effective, arrival_scv)
     wait = mean / (1.0 - sigma) * (arrival_scv + scv) / (arrival_scv + 1.0)
     if shortest_first:

@@ -37,6 +37,8 @@ class Case:
     cv: float = 1.0
     state: float = 6000.0
     memory: float = 1e12
+    # Few slots wait in long busy periods: the mean of 9,000 requests differs from seed to seed by 8 % (1 sd of 12).
+    count: int = COUNT
 
 
 CASES = (
@@ -47,7 +49,8 @@ CASES = (
     Case("bursty arrivals", "disaggregated", 32, 0.5, cv=1.5),
     Case("few stacks", "disaggregated", 64, 0.5, memory=2.2e5),
     Case("mixed iterations", "chunked", 64, 0.6, budget=1024, prompt=600.0, output=150.0),
-    Case("mixed iterations, few slots", "chunked", 8, 0.5, budget=512, prompt=400.0),
+    Case("mixed iterations, few slots", "chunked", 8, 0.6, budget=512, prompt=400.0, count=60_000),
+    Case("mixed iterations, prompt-bound", "chunked", 64, 0.7, budget=512, prompt=1000.0, count=20_000),
     Case("prompts first", "prefill_first", 32, 0.6, prompt=700.0),
 )
 
@@ -72,8 +75,8 @@ def simulate(case: Case, arrival: np.ndarray, prompt: np.ndarray, output: np.nda
 
 def gaps(case: Case, rng: np.random.Generator) -> np.ndarray:
     if case.cv == 0.0:
-        return np.ones(COUNT)
-    drawn = rng.gamma(1 / case.cv**2, case.cv**2, COUNT)
+        return np.ones(case.count)
+    drawn = rng.gamma(1 / case.cv**2, case.cv**2, case.count)
     return drawn / drawn.mean()
 
 
@@ -81,7 +84,7 @@ def gaps(case: Case, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_saturation_latency_and_batch_agree_with_the_engine(case: Case) -> None:
     rng = np.random.default_rng(2024)
-    prompt, output = lognormal(rng, case.prompt, 0.95, COUNT), lognormal(rng, case.output, 0.8, COUNT)
+    prompt, output = lognormal(rng, case.prompt, 0.95, case.count), lognormal(rng, case.output, 0.8, case.count)
     pools = {"prefill": [case.prefill], "decode": [case.decode]}
     profile = profile_of(
         pools if case.policy == "disaggregated" else {"serve": [case.prefill]},
@@ -102,7 +105,7 @@ def test_saturation_latency_and_batch_agree_with_the_engine(case: Case) -> None:
 
     arrival = np.cumsum(gaps(case, rng)) / rate
     log = simulate(case, arrival, prompt, output)
-    cut = slice(COUNT // 10, None)
+    cut = slice(case.count // 10, None)
     decoded = (output > 1)[cut]
     ttft = (log.first_s - arrival)[cut]
     tpot = ((log.last_s - log.first_s) / np.maximum(output - 1, 1))[cut][decoded]

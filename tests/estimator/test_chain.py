@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import numpy as np
@@ -13,8 +14,14 @@ from hydra_dse.estimator.chain import Burstiness, birth_death, limited_sharing
 from hydra_dse.estimator.nodes import nodes_of
 
 
+def service(scv: float, n: int = 1) -> Burstiness:
+    """Poisson arrivals of work with some variability, nothing of it in common."""
+    one, none = np.ones(n), np.zeros(n)
+    return Burstiness(one, one, one, scv * one, none, none)
+
+
 def exponential(n: int) -> Burstiness:
-    return Burstiness(np.ones(n), np.ones(n), np.ones(n))
+    return service(1.0, n)
 
 
 def erlang_c(servers: int, offered: float) -> float:
@@ -83,20 +90,51 @@ def test_a_pool_of_constant_residence_is_m_m_c(servers: int, load: float) -> Non
 @pytest.mark.parametrize("service_scv", [0.0, 0.5, 1.0, 3.0])
 def test_the_queue_of_one_server_is_pollaczek_khinchine(service_scv: float) -> None:
     load = 0.8
-    burst = Burstiness(np.ones(1), np.array([(1 + service_scv) / 2]), np.ones(1))
+    burst = service(service_scv)
     found = pool(1, load, 1.0, burst)
     assert found.beyond(np.zeros(1))[0] == pytest.approx(load**2 * (1 + service_scv) / (2 * (1 - load)), rel=1e-9)
 
 
 def test_the_tail_of_m_d_1_decays_as_its_exact_generating_function() -> None:
     load = 0.8
-    burst = Burstiness(np.ones(1), np.array([0.5]), np.ones(1))
+    burst = service(0.0)
     # The decay 1/z of M/D/1 solves e^{ρ(z−1)} = z; z = 1.5398 at ρ = 0.8.
     low, high = 1.1, 3.0
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (low, middle) if math.exp(load * (middle - 1)) > middle else (middle, high)
     assert pool(1, load, 1.0, burst).queue_ratio[0] == pytest.approx(1 / low, rel=0.02)
+
+
+def simulated_queue(servers: int, load: float, work: np.ndarray, rng: np.random.Generator) -> float:
+    """Mean queue of M/G/s, first come, first served: each customer takes the server that is free first."""
+    rate = load * servers / work.mean()
+    free, total = [0.0] * servers, 0.0
+    for arrival, each in zip(np.cumsum(rng.exponential(1 / rate, len(work))), work, strict=True):
+        start = max(heapq.heappop(free), arrival)
+        total += start - arrival
+        heapq.heappush(free, start + each)
+    return rate * total / len(work)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("servers", "load", "cv"), [(2, 0.8, 0.5), (8, 0.6, 0.4), (8, 0.8, 1.2), (24, 0.8, 0.4)])
+def test_the_queue_of_several_servers_agrees_with_simulation(servers: int, load: float, cv: float) -> None:
+    rng = np.random.default_rng(11)
+    spread = math.log(1 + cv * cv)
+    work = rng.lognormal(-spread / 2, math.sqrt(spread), 300_000)
+    found = pool(servers, load * servers, 1.0, service(cv * cv))
+    # The simulated mean has a standard error of 2 to 3 %, Kimura's formula one of up to 10 %.
+    expected = simulated_queue(servers, load, work, rng)
+    assert found.beyond(np.zeros(1))[0] == pytest.approx(expected, rel=0.13)
+
+
+def test_a_full_pool_that_stands_for_a_fixed_time_per_request_has_a_shorter_queue() -> None:
+    # All the time between two departures is common and fixed: M/D/1 whatever the servers do by themselves.
+    one = np.ones(1)
+    burst = Burstiness(one, one, one, 5.0 * one, one, 0.0 * one)
+    found = pool(1, 0.8, 1.0, burst)
+    assert found.beyond(np.zeros(1))[0] == pytest.approx(0.8**2 / (2 * 0.2), rel=1e-9)
 
 
 def test_an_uncongested_pool_is_poisson() -> None:
