@@ -128,11 +128,12 @@ def simulate(
     from hydra_dse.design.evaluator import EvaluationOptions
     from hydra_dse.placement import place_design
     from hydra_dse.results import Evaluation
+    from hydra_dse.search.estimating import PLACEMENT_SEED
     from hydra_dse.studies import find_simulator
 
     loaded, served = load_pair(design, workload, model, overrides)
     engine = find_simulator(simulator)
-    placed, violations = place_design(loaded, served.models[0], seed)
+    placed, violations = place_design(loaded, served.models[0], PLACEMENT_SEED)
     if violations:
         evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
     else:

@@ -12,6 +12,7 @@ from hydra_dse.report.figures import FloatArray, Points, floorplan_figure, front
 from hydra_dse.report.package import floorplan
 from hydra_dse.report.run import Run
 from hydra_dse.results import metric
+from hydra_dse.search.estimating import PLACEMENT_SEED
 from hydra_dse.studies.designs_table import point_in
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _shares(run: Run) -> list[Plot]:
 def _floorplan(run: Run) -> list[Plot]:
     experiment = run.experiment
     design = experiment.space.build(point_in(experiment.space, run.designs.points[run.recommended]))
-    tiles, wires = floorplan(design, experiment.workload.models[0], experiment.search.seed)
+    tiles, wires = floorplan(design, experiment.workload.models[0], PLACEMENT_SEED)
     if not tiles:
         return []
     rows = [(*wire.start, *wire.end, wire.load) for wire in wires]

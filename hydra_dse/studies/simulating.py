@@ -21,10 +21,15 @@ class Simulation(Protocol):
 
 @dataclass(frozen=True)
 class SimulationOfFile:
-    """Simulates under the experiment of a file with a simulator by name."""
+    """Simulates under the experiment of a file with a simulator by name.
+
+    Attributes:
+        digest: of the file: a process that simulates again after the file has changed reads it anew.
+    """
 
     path: str
     simulator: str = "serving"
+    digest: str = ""
 
     def evaluate(self, point: Point, options: EvaluationOptions, seed: int) -> Evaluation:
         """Build, place and simulate the design; what cannot be placed is an infeasible result."""
@@ -33,7 +38,7 @@ class SimulationOfFile:
         from hydra_dse.search.estimating import PLACEMENT_SEED
         from hydra_dse.studies.simulators import find_simulator
 
-        experiment = _experiment(self.path)
+        experiment = _experiment(self.path, self.digest)
         if experiment.calibration is None:
             raise InputError(Fault("the experiment has no calibration", file=self.path))
         design = experiment.space.build(point)
@@ -51,7 +56,7 @@ def simulate(simulation: Simulation, point: Point, options: EvaluationOptions, s
 
 
 @lru_cache(maxsize=2)
-def _experiment(path: str) -> Experiment:
+def _experiment(path: str, digest: str) -> Experiment:
     from hydra_dse.config import load_experiment
 
     return load_experiment(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
@@ -118,7 +119,8 @@ def validate(
     chosen = choose(experiment, designs_of(run), top or settings.top)
     if simulation is None:
         find_simulator(simulator)  # a missing simulator is told before any worker starts
-        simulation = SimulationOfFile(str(run.experiment_file.resolve()), simulator)
+        file = run.experiment_file.resolve()
+        simulation = SimulationOfFile(str(file), simulator, digest_of(file))
     with locked(run.path):
         work = _Validation(run, experiment, chosen, options, progress)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,20 @@ def test_infeasible_packages_are_rows_of_a_sweep_beside_feasible_ones(hydra, inp
     silicon = [any("silicon" in name for name in names) for names in broken]
     assert sum(silicon) > 20
     assert np.isnan(scores.metrics["ttft_mean_s"][silicon]).all()
+
+
+@pytest.mark.slow
+def test_a_run_made_anew_in_the_same_place_is_simulated_anew(hydra, inputs):
+    """One process, one path, two experiments: what was read of the first must not serve the second."""
+    rates = []
+    for rate in (1, 2):
+        words = ("--out", "out", "--trials", "8", "--quiet", "--set", f"workload.arrivals.rate={rate}/s")
+        assert hydra("sweep", "experiment.yaml", *words).code == 0
+        assert hydra("validate", "out", "--top", "1", "--quiet").code == 0
+        rows = {row["metric"]: float(row["simulated"] or "nan") for row in table(inputs / "out" / "validation.csv")}
+        rates.append(rows["offered_requests_per_s"])
+        shutil.rmtree(inputs / "out")
+    assert rates == pytest.approx([1, 2], rel=0.3)
 
 
 def test_the_shipped_experiment_of_the_readme_has_no_faults(hydra):
