@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 LOADS = (0.0, 0.5, 0.7, 0.85, 0.95)
 NORMAL_90 = 1.645
-COLOCATED = 1.6
+COLOCATED = 1.3
 
 
 @dataclass(frozen=True)
