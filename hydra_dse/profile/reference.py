@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from hydra_dse.errors import InputError
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import Flows, MappedOperator, flows_of, map_design, operator_traffic, precision_of
 from hydra_dse.model.blocks import Model
-from hydra_dse.model.operators import Batch
+from hydra_dse.model.operators import Batch, OperatorClass
 from hydra_dse.network_load import LinkLoad, link_capacity
 from hydra_dse.operator_cost import DieShare, activity, compute_time_s, die_energy_j, die_rates
 from hydra_dse.profile.rows import links_of_sites
@@ -23,22 +24,57 @@ from hydra_dse.profile.rows import links_of_sites
 FloatArray = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Speed:
+    """How many times as fast as designed each kind of resource is: for counterfactuals."""
+
+    compute: float = 1.0
+    memory: float = 1.0
+    network: float = 1.0
+    overhead: float = 1.0
+    hops: float = 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class OperatorCost:
-    """One instance of an operator: its parts and its time."""
+    """One instance of an operator: its parts and its time.
+
+    `compute_s` is that of the slowest die; `site_s` and `link_s` are busy seconds of each memory site and link.
+    """
 
     name: str
+    kind: OperatorClass
     count: int
     compute_s: float
     site_s: FloatArray
     link_s: FloatArray
-    time_s: float
+    overhead_s: float
+    hops_s: float
     energy_j: float
     dies: tuple[int, ...]
 
+    @property
+    def memory_s(self) -> float:
+        """Busy seconds of the most loaded memory site."""
+        return float(self.site_s.max(initial=0.0))
+
+    @property
+    def network_s(self) -> float:
+        """Busy seconds of the most loaded link."""
+        return float(self.link_s.max(initial=0.0))
+
+    @property
+    def time_s(self) -> float:
+        """The slowest resource, then what nothing hides."""
+        return max(self.compute_s, self.memory_s, self.network_s) + self.overhead_s + self.hops_s
+
 
 class ReferencePool:
-    """One pool of one placed design."""
+    """One pool of one placed design.
+
+    Raises:
+        InputError: the design is not placed.
+    """
 
     def __init__(self, design: Design, model: Model, calibrations: CalibrationSet, pool: str) -> None:
         if design.placement is None:
@@ -49,11 +85,18 @@ class ReferencePool:
         self.pool = self.mapped.pool(pool)
         self.load = LinkLoad(design.package, design.placement)
         self.in_flight = design.policy.batches_in_flight
+        self.speed = Speed()
         self.links = links_of_sites(self.package, self.mapped, self.load)
         self.rates = [
             die_rates(self.package.chiplet_of(die), calibrations, self.precision)
             for die in range(self.package.die_count)
         ]
+
+    def faster(self, speed: Speed) -> ReferencePool:
+        """The same pool with other speeds."""
+        pool = copy(self)
+        pool.speed = speed
+        return pool
 
     def operators(self, batch: Batch) -> list[OperatorCost]:
         """Cost of one instance of each operator for one of the batches in flight."""
@@ -61,28 +104,33 @@ class ReferencePool:
 
     def time_s(self, batch: Batch) -> float:
         """Seconds in which every sequence of the pool advances once."""
-        part = self._part(batch)
-        costs = self.operators(part)
-        overhead = min(float(part.tokens), 1.0) * max(float(self.rates[d].iteration_overhead_s) for d in self._dies())
+        part = self.part(batch)
+        costs, overhead = self.operators(part), self.iteration_overhead_s(part)
         serial = sum(cost.count * cost.time_s for cost in costs) + overhead
-        busy = [*self._die_busy(costs).values(), *self._site_busy(costs), *self._link_busy(costs), overhead]
+        busy = [*self.die_busy(costs).values(), *self.site_busy(costs), *self.link_busy(costs), overhead]
         return float(max(serial, self.in_flight * max(busy)))
+
+    def iteration_overhead_s(self, part: Batch) -> float:
+        """Fixed seconds of an iteration of one of the batches in flight."""
+        fixed = max(float(self.rates[die].iteration_overhead_s) for die in self._dies())
+        return min(float(part.tokens), 1.0) * fixed / self.speed.overhead
 
     def busy_s(self, batch: Batch) -> dict[str, float]:
         """Busy seconds by die group, of the most loaded site (`"hbm"`) and link (`"noi"`)."""
-        costs = self.operators(self._part(batch))
-        die = self._die_busy(costs)
+        costs = self.operators(self.part(batch))
+        die = self.die_busy(costs)
         groups = {group.name: self.package.die_indices(group.name) for group in self.package.dies if group.count}
         busy = {name: self.in_flight * die[members[0]] for name, members in groups.items() if members[0] in die}
-        busy["hbm"] = self.in_flight * float(max(self._site_busy(costs)))
-        busy["noi"] = self.in_flight * float(max(self._link_busy(costs), default=0.0))
+        busy["hbm"] = self.in_flight * float(max(self.site_busy(costs)))
+        busy["noi"] = self.in_flight * float(max(self.link_busy(costs), default=0.0))
         return busy
 
     def energy_j(self, batch: Batch) -> float:
         """Dynamic joules in which every sequence of the pool advances once."""
-        return self.in_flight * sum(cost.count * cost.energy_j for cost in self.operators(self._part(batch)))
+        return self.in_flight * sum(cost.count * cost.energy_j for cost in self.operators(self.part(batch)))
 
-    def _part(self, batch: Batch) -> Batch:
+    def part(self, batch: Batch) -> Batch:
+        """One of the batches in flight."""
         parts = float(self.in_flight)
         return Batch(
             prefill_tokens=batch.prefill_tokens / parts,
@@ -110,16 +158,17 @@ class ReferencePool:
         site_s, site_j = self._sites(mapped, flows)
         traffic = operator_traffic(self.mapped, group, mapped, flows)
         link_bytes = self.load.loads(traffic)
-        link_s = link_bytes / link_capacity(self.package)
-        fixed = max(float(self.rates[die].operator_overhead_s) for die in group.dies) + self._latency_s(mapped)
-        busiest = max(compute, float(site_s.max()), float(link_s.max(initial=0.0)))
+        active = float(activity(demand))
+        overhead = max(float(self.rates[die].operator_overhead_s) for die in group.dies)
         return OperatorCost(
             name=operator.name,
+            kind=operator.kind,
             count=operator.count,
-            compute_s=compute,
+            compute_s=compute / self.speed.compute,
             site_s=site_s,
-            link_s=link_s,
-            time_s=busiest + float(activity(demand)) * fixed,
+            link_s=link_bytes / (link_capacity(self.package) * self.speed.network),
+            overhead_s=active * overhead / self.speed.overhead,
+            hops_s=active * self._latency_s(mapped) / self.speed.hops,
             energy_j=energy + site_j + float(link_bytes.sum()) * self.package.link.joules_per_byte,
             dies=group.dies,
         )
@@ -137,8 +186,8 @@ class ReferencePool:
             for site, home in enumerate(self.mapped.sites):
                 for column, die in enumerate(group.dies):
                     moved = amount * float(fetch[site, column])
-                    reached = home.achievable_bytes_per_s(float(self.rates[die].memory[kind]))
-                    seconds[site] += moved / min(reached, self.links[site])
+                    reached = home.achievable_bytes_per_s(float(self.rates[die].memory[kind])) * self.speed.memory
+                    seconds[site] += moved / min(reached, self.links[site] * self.speed.network)
                     joules += moved * home.joules_per_byte
         return seconds, joules
 
@@ -154,15 +203,18 @@ class ReferencePool:
             hops += longest
         return hops * self.package.link.latency_s
 
-    def _die_busy(self, costs: list[OperatorCost]) -> dict[int, float]:
+    def die_busy(self, costs: list[OperatorCost]) -> dict[int, float]:
+        """Busy seconds of each die: an operator occupies its dies while it runs."""
         busy = dict.fromkeys(self._dies(), 0.0)
         for cost in costs:
             for die in cost.dies:
                 busy[die] += cost.count * cost.time_s
         return busy
 
-    def _site_busy(self, costs: list[OperatorCost]) -> FloatArray:
+    def site_busy(self, costs: list[OperatorCost]) -> FloatArray:
+        """Busy seconds of each memory site."""
         return np.asarray(sum(cost.count * cost.site_s for cost in costs))
 
-    def _link_busy(self, costs: list[OperatorCost]) -> FloatArray:
+    def link_busy(self, costs: list[OperatorCost]) -> FloatArray:
+        """Busy seconds of each link."""
         return np.asarray(sum(cost.count * cost.link_s for cost in costs))
