@@ -188,11 +188,11 @@ class Colocated:
         wait = (queue.mean_wait_s + (1.0 - queue.waits) * residual) * beside
         return latencies.Entry(
             own_s=tables.prompts.alone_s,
-            own_weight=self.lengths.prompt_bins.weight,
+            own_bins=self.lengths.prompt_bins,
             waits=queue.waits,
             wait_s=queue.wait_points(),
-            mates_s=queue.mates_s,
-            lone_mates_s=queue.lone_mates_s,
+            behind=queue.behind,
+            behind_lone=queue.behind_lone,
             beside=beside,
             mean_wait_s=wait.sum(axis=1),
             residual_s=residual,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.company import packing_of
 from hydra_dse.estimator.iteration import PrefillTimes, decode_batch, prefill_times
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
-from hydra_dse.estimator.prompts import packing_of
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]

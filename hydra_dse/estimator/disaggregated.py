@@ -195,11 +195,11 @@ class Disaggregated:
         queue, places = found.queue, found.places
         return latencies.Entry(
             own_s=found.prompts.alone_s,
-            own_weight=self.lengths.prompt_bins.weight,
+            own_bins=self.lengths.prompt_bins,
             waits=queue.waits,
             wait_s=queue.wait_points(),
-            mates_s=queue.mates_s,
-            lone_mates_s=queue.lone_mates_s,
+            behind=queue.behind,
+            behind_lone=queue.behind_lone,
             beside=np.ones_like(queue.waits),
             mean_wait_s=queue.mean_wait_s[:, 0],
             residual_s=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.chain import PoolState
+from hydra_dse.estimator.company import Company
 from hydra_dse.estimator.gamma import gamma_slices
-from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.lengths import Bins, LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.prompts import WAIT_WEIGHTS
 from hydra_dse.estimator.solution import Latency
@@ -38,9 +40,9 @@ class Entry:
     """From arrival to the first token, beside each of j decode batches.
 
     Attributes:
-        own_s: a prompt of each size bin alone, shape (n, j, bins); own_weight: (bins,).
+        own_s: a prompt of each size alone, shape (n, j, bins); own_bins: the sizes.
         waits: probability to wait for work ahead, (n, j); wait_s: slices of that wait, (n, j, slices).
-        mates_s: mean wait for prompts packed behind, by size, of those that wait, lone_mates_s: of the others.
+        behind: prompts packed behind one that waits, (n, j, slices, bins); behind_lone: behind others, (n, j, bins).
         beside: probability of each batch, (n, j).
         mean_wait_s: mean of both waits and the residual over all requests, (n,).
         residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
@@ -49,11 +51,11 @@ class Entry:
     """
 
     own_s: FloatArray
-    own_weight: FloatArray
+    own_bins: Bins
     waits: FloatArray
     wait_s: FloatArray
-    mates_s: FloatArray
-    lone_mates_s: FloatArray
+    behind: Company
+    behind_lone: Company
     beside: FloatArray
     mean_wait_s: FloatArray
     residual_s: FloatArray | None
@@ -65,7 +67,7 @@ class Entry:
     @property
     def mean_own_s(self) -> FloatArray:
         """Mean time of a prompt alone, shape (n,)."""
-        return np.asarray(((self.own_s @ self.own_weight) * self.beside).sum(axis=1))
+        return np.asarray(((self.own_s @ self.own_bins.weight) * self.beside).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -163,36 +165,55 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
 
 def ttft_spread(entry: Entry) -> Mixture:
     """Not blocked: no wait or a slice of it, beside each batch; blocked: an exponential wait on the mean one."""
-    n, j = entry.waits.shape
-    free = ((1.0 - entry.blocked)[:, None] * entry.beside)[:, :, None]
-    idle = np.zeros((n, j, 1)) if entry.residual_s is None else entry.residual_s[:, :, None] * 2.0 * RESIDUALS
-    idle_weight = np.full(idle.shape[2], 1.0 / idle.shape[2])
-    idle_part = free * (1.0 - entry.waits)[:, :, None] * idle_weight
-    lone = idle[..., None] + (entry.own_s + entry.lone_mates_s)[:, :, None, :]
-    # Half of those that wait have no one behind them, the other half twice the mean: not all of them the mean.
-    first = entry.wait_s[..., None] + entry.own_s[:, :, None, :]
-    value = np.concatenate((lone, first, first + 2.0 * entry.mates_s[:, :, None, :]), axis=2)
-    behind_part = free * entry.waits[:, :, None] * (WAIT_WEIGHTS / 2.0)
-    weights = np.concatenate((idle_part, behind_part, behind_part), axis=2)
-    weight = weights[..., None] * entry.own_weight
+    n = len(entry.waits)
+    values, shares = [], []
+    for value, share in (*_met_empty(entry), *_met_work(entry)):
+        values.append(value.reshape(n, -1))
+        shares.append(share.reshape(n, -1))
     held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * EXPONENTIAL_POINTS
     own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
     late = (entry.mean_wait_s[:, None] + held)[:, :, None] + own[:, None, :]
-    late_weight = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_weight
-    values, shares = (
-        [value.reshape(n, -1), late.reshape(n, -1)],
-        [weight.reshape(n, -1), late_weight.reshape(n, -1)],
-    )
+    late_weight = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_bins.weight
+    values.append(late.reshape(n, -1))
+    shares.append(late_weight.reshape(n, -1))
     if entry.held is None or entry.held_s is None:
         return Mixture(np.hstack(values), np.hstack(shares))
     free = (1.0 - entry.held)[:, None]
     uniform = 2.0 * RAMP * (entry.held_s / np.maximum(entry.held, 1e-12))[:, None]
-    behind = (entry.mean_wait_s + entry.blocked_s)[:, None, None] + uniform[:, :, None] + own[:, None, :]
-    behind_weight = np.broadcast_to(entry.held[:, None, None] / len(RAMP) * entry.own_weight, behind.shape)
+    backlog = (entry.mean_wait_s + entry.blocked_s)[:, None, None] + uniform[:, :, None] + own[:, None, :]
+    backlog_weight = np.broadcast_to(entry.held[:, None, None] / len(RAMP) * entry.own_bins.weight, backlog.shape)
     return Mixture(
-        np.hstack([*values, behind.reshape(n, -1)]),
-        np.hstack([*(share * free for share in shares), behind_weight.reshape(n, -1)]),
+        np.hstack([*values, backlog.reshape(n, -1)]),
+        np.hstack([*(share * free for share in shares), backlog_weight.reshape(n, -1)]),
     )
+
+
+def _met_empty(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Points of TTFT, and their weights, of those that find no prompts ahead: without and with some behind.
+
+    Without a wait to smooth it the distribution is that of the sizes: two points for each slice of them.
+    """
+    n, j = entry.waits.shape
+    idle = np.zeros((n, j, 1)) if entry.residual_s is None else entry.residual_s[:, :, None] * 2.0 * RESIDUALS
+    share = (1.0 - entry.blocked)[:, None] * entry.beside * (1.0 - entry.waits) * 0.5 / idle.shape[2]
+    weight = np.broadcast_to(share[:, :, None], idle.shape)[..., None] * entry.own_bins.weight
+    company = entry.behind_lone
+    chance = company.chance[:, :, None]
+    gap = np.clip(entry.own_bins.spread_of(entry.own_s), 0.0, entry.own_s)
+    for own in (entry.own_s - gap, entry.own_s + gap):
+        first = idle[..., None] + own[:, :, None]
+        yield first, weight * (1.0 - chance)
+        yield first + company.extra_s[:, :, None], weight * chance
+
+
+def _met_work(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """The same of those that wait for prompts ahead."""
+    share = (1.0 - entry.blocked)[:, None] * entry.beside * entry.waits
+    weight = (share[:, :, None] * WAIT_WEIGHTS)[..., None] * entry.own_bins.weight
+    first = entry.wait_s[..., None] + entry.own_s[:, :, None]
+    company = entry.behind
+    yield first, weight * (1.0 - company.chance)
+    yield first + company.extra_s, weight * company.chance
 
 
 def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray) -> Mixture:

@@ -22,10 +22,23 @@ DECODE_EDGES = (0.0, 0.04, 0.12, 0.25, 0.4, 0.55, 0.7, 0.83, 0.91, 0.96, 0.985, 
 
 @dataclass(frozen=True)
 class Bins:
-    """Conditional means of a size in slices of its distribution, with the probability of each slice."""
+    """Slices of the distribution of a size.
+
+    Attributes:
+        size: conditional mean of each slice.
+        weight: its probability.
+        half_gap: the means of its lower and its upper half are this far from its mean.
+    """
 
     size: FloatArray
     weight: FloatArray
+    half_gap: FloatArray
+
+    def spread_of(self, values: FloatArray) -> FloatArray:
+        """How far values at the halves of each slice are from those at its mean, (..., bins) → the same shape."""
+        if len(self.size) == 1:
+            return np.zeros_like(values)
+        return np.asarray(np.gradient(values, self.size, axis=-1) * self.half_gap)
 
 
 @dataclass(frozen=True)
@@ -122,14 +135,21 @@ def bins_of(size: FloatArray, weight: FloatArray, edges: tuple[float, ...]) -> B
     order = np.argsort(size, kind="stable")
     cumulative = np.concatenate(([0.0], np.cumsum(weight[order])))
     mass = np.concatenate(([0.0], np.cumsum(weight[order] * size[order])))
-    at = np.interp(np.asarray(edges) * cumulative[-1], cumulative, mass)
-    probability = np.diff(edges)
-    mean = np.diff(at) / (probability * cumulative[-1])
+    cuts = np.asarray(edges)
+    halves = np.insert(cuts, np.arange(1, len(cuts)), (cuts[1:] + cuts[:-1]) / 2.0)
+    at = np.interp(halves * cumulative[-1], cumulative, mass)
+    means = (np.diff(at) / (np.diff(halves) * cumulative[-1])).reshape(-1, 2)
+    mean, gap = means.mean(axis=1), (means[:, 1] - means[:, 0]) / 2.0
+    probability = np.diff(cuts)
     # Slices with the same mean (fixed lengths) are one slice.
     keep = np.concatenate(([True], np.diff(mean) > 1e-9 * mean[-1]))
     index = np.cumsum(keep) - 1
     merged = np.bincount(index, weights=probability)
-    return Bins(np.bincount(index, weights=probability * mean) / merged, np.asarray(merged, dtype=float))
+
+    def joined(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(index, weights=probability * values) / merged)
+
+    return Bins(joined(mean), np.asarray(merged, dtype=float), np.maximum(joined(gap), 0.0))
 
 
 def _overlap(size: FloatArray, weight: FloatArray, mean: float) -> float:

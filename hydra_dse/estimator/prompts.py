@@ -9,11 +9,12 @@ that came behind it and still fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc
 
+from hydra_dse.estimator.company import Company, Packer, packing_of
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
@@ -22,7 +23,7 @@ from hydra_dse.estimator.transient import Transient, critical, follow, ramp, set
 
 FloatArray = NDArray[np.float64]
 
-WAIT_EDGES = (0.0, 0.15, 0.35, 0.55, 0.75, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0)
+WAIT_EDGES = (0.0, 0.08, 0.18, 0.3, 0.42, 0.54, 0.66, 0.78, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0)
 WAIT_WEIGHTS = np.diff(WAIT_EDGES)
 
 
@@ -53,8 +54,7 @@ class PromptQueue:
         waits: probability to wait for work ahead.
         wait_s: mean wait of those that wait.
         wait_shape: shape of a gamma distribution of that wait.
-        mates_s: mean extra time for prompts packed behind one of each size that waits, shape (n, j, bins);
-            lone_mates_s: behind one that does not; bin_weight: of the size bins.
+        packer: of prompts behind one.
         left_s: prompt work at the end of a piece of time, shape (n,); None where the queue is stationary.
         points: the waits in slices where a path was followed, shape (n, j, slices); None = gamma.
         dispersion: peakedness of the first tokens along the path, shape (n,).
@@ -68,9 +68,7 @@ class PromptQueue:
     waits: FloatArray
     wait_s: FloatArray
     wait_shape: FloatArray
-    mates_s: FloatArray
-    lone_mates_s: FloatArray
-    bin_weight: FloatArray
+    packer: Packer
     left_s: FloatArray | None = None
     points: FloatArray | None = None
     dispersion: FloatArray | None = None
@@ -83,37 +81,24 @@ class PromptQueue:
     @property
     def company_s(self) -> FloatArray:
         """Mean extra time for prompts packed behind."""
-        waiting, lone = self.mates_s @ self.bin_weight, self.lone_mates_s @ self.bin_weight
-        return np.asarray(self.waits * waiting + (1.0 - self.waits) * lone)
+        waiting = self.behind.mean_s(self.packer.bin_weight) @ WAIT_WEIGHTS
+        return np.asarray(self.waits * waiting + (1.0 - self.waits) * self.behind_lone.mean_s(self.packer.bin_weight))
+
+    @cached_property
+    def behind(self) -> Company:
+        """Prompts packed behind one that waits, by the slice of its wait and its size."""
+        return self.packer.behind(self.wait_points())
+
+    @cached_property
+    def behind_lone(self) -> Company:
+        """Prompts packed behind one that does not wait, by its size."""
+        return self.packer.behind(np.zeros_like(self.waits))
 
     def wait_points(self) -> FloatArray:
         """Mean wait of those that wait in the slices of `WAIT_EDGES`, shape (n, j, slices)."""
         if self.points is not None:
             return self.points
         return gamma_slices(self.wait_s, self.wait_shape, WAIT_EDGES)
-
-
-def gap_within(share: FloatArray, scv: float) -> FloatArray:
-    """Probability that a gamma gap is at most `share` of its mean."""
-    if abs(scv - 1.0) < 1e-12:
-        return np.asarray(-np.expm1(-share))
-    shape = 1.0 / max(scv, 1e-3)
-    return np.asarray(gammainc(shape, shape * share))
-
-
-def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
-    """Mean prompts in an iteration that has any, when `u = arrivals` come per iteration.
-
-    `1/(1 − A)`, A the probability that the next one comes before an iteration ends that began at a random instant
-    of the gap: `A = F(u) − F₁(u)/u` with F the gamma distribution of a gap of mean 1, F₁ its partial mean.  For
-    Poisson arrivals this is `u/(1 − e^{−u})`, the mean of a Poisson number given that it is not 0.
-    """
-    u = np.maximum(arrivals, 1e-9)
-    if abs(scv - 1.0) < 1e-12:
-        return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
-    shape = 1.0 / max(scv, 1e-3)
-    alone = 1.0 - gammainc(shape, shape * u) + gammainc(shape + 1.0, shape * u) / u
-    return np.asarray(np.clip(1.0 / np.maximum(alone, 1e-3), 1.0, most))
 
 
 def packed_service(
@@ -199,8 +184,6 @@ def prompt_queue(
             found = _followed(transient, light, times, lengths, columns, life, gain)
         else:
             found = _drained(transient, found, (mean * columns).sum(axis=1))
-    wait = found.wait_s
-    mates = _mates(rate, wait, times, lengths, arrival_scv)
     return PromptQueue(
         busy,
         packing,
@@ -208,10 +191,9 @@ def prompt_queue(
         mean,
         second,
         found.waits,
-        wait,
+        found.wait_s,
         found.shape,
-        *mates,
-        weight,
+        Packer(rate, times, lengths, arrival_scv),
         found.left_s,
         found.points,
         found.dispersion,
@@ -273,26 +255,3 @@ def shortest_first_gain(load: FloatArray, service: FloatArray, weight: FloatArra
     upto = load[..., None] * np.cumsum(work, axis=-1) / work.sum(axis=-1, keepdims=True)
     below = upto - load[..., None] * work / work.sum(axis=-1, keepdims=True)
     return np.asarray((1.0 - load) * ((1.0 / ((1.0 - below) * (1.0 - upto))) @ weight))
-
-
-def _mates(
-    rate: FloatArray, wait: FloatArray, times: PrefillTimes, lengths: LengthMoments, arrival_scv: float
-) -> tuple[FloatArray, FloatArray]:
-    """Mean work packed behind a prompt into its last iteration: of those that wait and those that do not.
-
-    The work that came between its arrival and the start of that iteration is about exponential, given any; the room
-    for it is uniform up to a full iteration.  Shape (n, j, bins): a prompt of several iterations has a longer window.
-    """
-    token_s = times.token_s[..., None]
-    room, each = token_s * times.budget[..., None], token_s * lengths.prompt
-    chunks = times.alone_s - times.last_s
-    rate = rate[..., None]
-
-    def behind(window: FloatArray) -> FloatArray:
-        u = np.maximum(rate * window, 1e-9)
-        mean = each * u / -np.expm1(-u)
-        any_came = gap_within(u, arrival_scv)
-        ratio = room / mean
-        return np.asarray(any_came * mean * (1.0 + np.expm1(-ratio) / ratio))
-
-    return behind(wait[..., None] + chunks), behind(chunks)

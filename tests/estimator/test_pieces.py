@@ -200,7 +200,7 @@ def test_a_poisson_path_waits_as_pollaczek_and_khinchine_say():
     rng = np.random.default_rng(4)
     count = 200_000
     path = Path(rng.exponential(1.0, count), rng.exponential(100.0, count), np.ones(count))
-    bins = Bins(np.array([1.0, 1000.0]), np.array([0.5, 0.5]))
+    bins = Bins(np.array([1.0, 1000.0]), np.array([0.5, 0.5]), np.zeros(2))
     # 7 ms a token, with or without company: an M/M/1 queue of load 0.7.
     found = follow(transient(path), np.array([[0.007, 7.0]]), np.array([0.007]), np.array([1.0]), bins, LIFE, HALVES)
     assert found.waits[0] == pytest.approx(0.7, abs=0.01)
@@ -212,7 +212,7 @@ def test_a_poisson_path_waits_as_pollaczek_and_khinchine_say():
 
 
 def test_work_left_by_one_path_is_met_by_the_next():
-    bins = Bins(np.array([10.0]), np.ones(1))
+    bins = Bins(np.array([10.0]), np.ones(1), np.zeros(1))
     each, token = np.array([[2.0]]), np.array([0.2])
     whole = Path(np.array([0.0, 1.0, 1.0, 1.0]), np.full(4, 10.0), np.ones(4))
     halves = [Path(whole.gap_s[part], whole.prompt_tokens[part], whole.count[part]) for part in (slice(2), slice(2, 4))]

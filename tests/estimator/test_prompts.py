@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
+from hydra_dse.estimator.company import gap_within, packing_of
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import Bins, LengthMoments, moments_of
-from hydra_dse.estimator.prompts import arrival_root, gap_within, packing_of, prompt_queue
+from hydra_dse.estimator.prompts import arrival_root, prompt_queue
 from hydra_dse.workload.nouns import LengthPoints
 
 

@@ -1,0 +1,98 @@
+"""Prompts that share an iteration: how many, and what those packed behind one cost it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainc
+
+from hydra_dse.estimator.iteration import PrefillTimes
+from hydra_dse.estimator.lengths import LengthMoments
+
+FloatArray = NDArray[np.float64]
+
+
+def gap_within(share: FloatArray, scv: float) -> FloatArray:
+    """Probability that a gamma gap is at most `share` of its mean."""
+    if abs(scv - 1.0) < 1e-12:
+        return np.asarray(-np.expm1(-share))
+    shape = 1.0 / max(scv, 1e-3)
+    return np.asarray(gammainc(shape, shape * share))
+
+
+def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
+    """Mean prompts in an iteration that has any, when `u = arrivals` come per iteration.
+
+    `1/(1 − A)`, A the probability that the next one comes before an iteration ends that began at a random instant
+    of the gap: `A = F(u) − F₁(u)/u` with F the gamma distribution of a gap of mean 1, F₁ its partial mean.  For
+    Poisson arrivals this is `u/(1 − e^{−u})`, the mean of a Poisson number given that it is not 0.
+    """
+    u = np.maximum(arrivals, 1e-9)
+    if abs(scv - 1.0) < 1e-12:
+        return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
+    shape = 1.0 / max(scv, 1e-3)
+    alone = 1.0 - gammainc(shape, shape * u) + gammainc(shape + 1.0, shape * u) / u
+    return np.asarray(np.clip(1.0 / np.maximum(alone, 1e-3), 1.0, most))
+
+
+@dataclass(frozen=True)
+class Company:
+    """Prompts packed behind one into its last iteration, by its size, shape (..., bins).
+
+    Attributes:
+        chance: that there are any.
+        extra_s: mean extra time for them, given any.
+    """
+
+    chance: FloatArray
+    extra_s: FloatArray
+
+    def mean_s(self, bin_weight: FloatArray) -> FloatArray:
+        """Mean extra time over the sizes, shape (...)."""
+        return np.asarray((self.chance * self.extra_s) @ bin_weight)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """What fills up the iterations of prompts.
+
+    Attributes:
+        rate: arrivals per second, shape (n, j).
+        times: of prompts.
+        lengths: of the requests.
+        arrival_scv: squared coefficient of variation of the gaps.
+    """
+
+    rate: FloatArray
+    times: PrefillTimes
+    lengths: LengthMoments
+    arrival_scv: float
+
+    @property
+    def bin_weight(self) -> FloatArray:
+        """Probability of each size."""
+        return self.lengths.prompt_bins.weight
+
+    def behind(self, wait_s: FloatArray) -> Company:
+        """Company of prompts that waited `wait_s`, shape (n, j[, slices]), of each size.
+
+        Who comes while a prompt waits, or in its iterations before the last, is packed behind it while there is room.
+        Their work is about exponential, given any; the room is uniform up to a full iteration.
+        """
+        times = self.times
+        token_s, chunks, rate = times.token_s[..., None], times.alone_s - times.last_s, self.rate[..., None]
+        if wait_s.ndim == 3:
+            token_s, chunks, rate = token_s[..., None], chunks[:, :, None], rate[..., None]
+        u = np.maximum(rate * (wait_s[..., None] + chunks), 1e-9)
+        some = -np.expm1(-u)
+        work = self.lengths.prompt * token_s * u / some
+        ratio = token_s * _wide(times.budget, token_s) / work
+        chance = some if abs(self.arrival_scv - 1.0) < 1e-12 else gap_within(u, self.arrival_scv)
+        return Company(chance, work * (1.0 + np.expm1(-ratio) / ratio))
+
+
+def _wide(values: FloatArray, like: FloatArray) -> FloatArray:
+    """Append axes of length 1 up to the number of axes of another array."""
+    return values.reshape(*values.shape, *(1,) * (like.ndim - values.ndim))
