@@ -6,6 +6,8 @@ from the hardware library.  What a key means is in `docs/meanings.yaml`; a test 
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +34,10 @@ from hydra_dse.config import (
 )
 from hydra_dse.config.fields import Section
 from hydra_dse.config.library import KINDS, LIBRARY
+from hydra_dse.estimator import explain
 from hydra_dse.estimator.intervals import COLOCATED, ERRORS, LOADS
+from hydra_dse.model import operators
+from hydra_dse.profile import composition
 from hydra_dse.results import METRICS
 
 DOCS = Path(__file__).resolve().parent
@@ -476,6 +481,50 @@ iteration-level engine ([estimator](../concepts/estimator.md)); loads that chang
 NO_ERRORS = "No metric has an entry in this version: estimates carry no interval.\n"
 
 
+def explain_page() -> str:
+    """The keys of `explanation` in the JSON of `estimate --explain`, from the docstrings of what it is made of."""
+    parts = [NOTE, EXPLAIN_INTRODUCTION]
+    for kind, path in EXPLAINED.items():
+        summary, meaning = attributes_of(kind)
+        rows = [(f"`{field.name}`", meaning.get(field.name, "")) for field in dataclasses.fields(kind)]
+        parts.append(f"## `{path}`\n\n{summary}\n\n{table(('key', 'meaning'), rows)}\n")
+    return "".join(parts).rstrip() + "\n"
+
+
+def attributes_of(kind: type) -> tuple[str, dict[str, str]]:
+    """The first paragraph of a docstring, and the meaning of each name under its `Attributes:`."""
+    text, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:")
+    meaning: dict[str, str] = {}
+    for entry in re.split(r"\n {4}(?=\w)", attributes):
+        names, colon, sentence = entry.strip().partition(":")
+        if colon:
+            meaning |= dict.fromkeys((name.strip() for name in names.split(",")), " ".join(sentence.split()))
+    return " ".join(text.split("\n\n")[0].split()), meaning
+
+
+EXPLAIN_INTRODUCTION = """# JSON of an explanation
+
+`hydra-dse estimate --explain --json` adds the key `explanation` to what `estimate --json` prints.  Seconds, bytes and
+shares (0 to 1) throughout.  How to read it: [explain a design](../how-to/explain.md).
+
+"""
+
+# What an explanation is made of, and where it stands in the JSON.
+EXPLAINED: dict[type, str] = {
+    explain.Explanation: "explanation",
+    explain.StackMemory: "explanation.memory[]",
+    explain.DecodeBatch: "explanation.decode_batch",
+    explain.TypicalIteration: "explanation.iterations[]",
+    composition.Composition: "explanation.iterations[].composition",
+    operators.Batch: "….composition.batch",
+    composition.MappedClass: "….composition.operator_map[]",
+    composition.OperandBytes: "….composition.bytes[]",
+    composition.LinkBytes: "….composition.links[]",
+    composition.ClassTime: "….composition.times[]",
+    composition.ResourceTime: "….composition.resources[]",
+}
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -489,6 +538,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/metrics.md": metrics_page,
     "reference/assumptions.md": assumptions_page,
     "reference/error-model.md": error_page,
+    "reference/explain.md": explain_page,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import shlex
@@ -114,6 +115,12 @@ def test_every_section_that_a_file_can_hold_is_on_the_page() -> None:
     shown = set(SECTIONS)
     absent = [item.__name__ for item in declared - shown if not item.__name__.startswith("_")]
     assert not absent
+
+
+@pytest.mark.parametrize("kind", GENERATOR.EXPLAINED, ids=lambda kind: kind.__name__)
+def test_every_key_of_an_explanation_has_a_meaning(kind: type) -> None:
+    _, meaning = GENERATOR.attributes_of(kind)
+    assert list(meaning) == [field.name for field in dataclasses.fields(kind)]
 
 
 def test_every_command_is_on_its_page() -> None:

@@ -13,6 +13,7 @@ from hydra_dse.cli.options import json_option, set_option
 if TYPE_CHECKING:
     from hydra_dse.config.overrides import Override
     from hydra_dse.design.nouns import Design
+    from hydra_dse.estimator.explain import Explanation
     from hydra_dse.results import Evaluation
     from hydra_dse.workload.nouns import Workload
 
@@ -63,16 +64,31 @@ def _design(ref: str, overrides: Sequence[Override]) -> Design:
     return design_of_run(run, identity)
 
 
-def show(evaluation: Evaluation, title: str, provenance: dict[str, object], as_json: bool) -> None:
-    """Print an evaluation as JSON or as tables."""
+def show(
+    evaluation: Evaluation,
+    title: str,
+    provenance: dict[str, object],
+    as_json: bool,
+    explanation: Explanation | None = None,
+) -> None:
+    """Print an evaluation, and what explains it, as JSON or as tables."""
     if as_json:
         from hydra_dse.cli.options import evaluation_json, print_json
 
-        print_json(evaluation_json(evaluation, provenance))
-    else:
-        from hydra_dse.cli.tables import print_evaluation
+        data = evaluation_json(evaluation, provenance)
+        if explanation is not None:
+            from hydra_dse.cli.explain_tables import explanation_json
 
-        print_evaluation(title, evaluation)
+            data["explanation"] = explanation_json(explanation)
+        print_json(data)
+        return
+    from hydra_dse.cli.tables import print_evaluation
+
+    print_evaluation(title, evaluation)
+    if explanation is not None:
+        from hydra_dse.cli.explain_tables import print_explanation
+
+        print_explanation(explanation)
 
 
 @click.command()
@@ -80,22 +96,40 @@ def show(evaluation: Evaluation, title: str, provenance: dict[str, object], as_j
 @workload_option
 @model_option
 @calibration_option
+@click.option(
+    "--explain",
+    "explained",
+    is_flag=True,
+    help="Also where operators run, what fills the memory, which bytes move, and which resource binds.",
+)
 @set_option
 @json_option
 def estimate(
-    design: str, workload: str, model: str | None, calibration: str, overrides: tuple[str, ...], as_json: bool
+    design: str,
+    workload: str,
+    model: str | None,
+    calibration: str,
+    explained: bool,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
     from hydra_dse.config import load_calibration
     from hydra_dse.estimator import evaluate
 
     loaded, served = load_pair(design, workload, model, overrides)
-    evaluation = evaluate([loaded], served, load_calibration(calibration))[0]
+    explanation = None
+    if explained:
+        from hydra_dse.estimator.explain import explain
+
+        evaluation, explanation = explain(loaded, served, load_calibration(calibration))
+    else:
+        evaluation = evaluate([loaded], served, load_calibration(calibration))[0]
     provenance: dict[str, object] = {
         "design": design, "identity": loaded.identity, "workload": workload, "model": served.models[0].name,
         "calibration": calibration, "overrides": list(overrides),
     }  # fmt: skip
-    show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)
+    show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json, explanation)
 
 
 @click.command()

@@ -55,7 +55,7 @@ class LinkBytes:
     """Bytes on one directed link in an iteration.
 
     Attributes:
-        link: `slot→slot`, slots numbered row by row from 0.
+        link: `slot→slot`, in the numbers of the topology (of a grid: row by row from 0).
         source: component in the slot that sends.
         target: component in the slot that receives.
         total_bytes: bytes on the link.

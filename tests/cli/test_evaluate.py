@@ -49,6 +49,42 @@ def test_an_estimate_as_a_table_names_every_metric_and_unit(inputs, hydra):
     assert "\x1b" not in answer.out
 
 
+def test_an_explanation_shows_where_time_and_bytes_go(inputs, hydra):
+    plain, answer = hydra("estimate", *PAIR), hydra("estimate", *PAIR, "--explain")
+    assert answer.code == 0
+    assert answer.out.startswith(plain.out)
+    for title in ("Memory at the mean occupancy", "decode batch: mean", "Mean prefill iteration", "Mean decode iter"):
+        assert answer.out.count(title) == 1, title
+    for title in ("Where operators run", "Bytes that move", "Most loaded 5 of", "Time by operator", "What binds"):
+        assert answer.out.count(title) == 2, title
+    assert "each of HBM[0] … HBM[5]" in answer.out
+    assert "\x1b" not in answer.out
+
+
+def test_an_explanation_in_json_has_the_numbers_of_the_tables(inputs, hydra):
+    plain, data = shape(hydra("estimate", *PAIR, "--json")), shape(hydra("estimate", *PAIR, "--explain", "--json"))
+    explanation = data.pop("explanation")
+    assert data == plain
+    assert set(explanation) == {"rate_requests_per_s", "iterations", "memory", "decode_batch", "notes"}
+    assert explanation["rate_requests_per_s"] == plain["metrics"]["throughput_requests_per_s"]
+    for iteration in explanation["iterations"]:
+        made = iteration["composition"]
+        seconds = [row["time_s"] for row in made["times"]] + [made["iteration_overhead_s"], made["queue_s"]]
+        assert sum(seconds) == pytest.approx(made["time_s"], rel=1e-9)
+        assert made["batch"]["tokens_per_sequence"] == 1.0
+
+
+def test_an_explanation_of_an_infeasible_design_says_that_there_is_none(inputs, hydra):
+    replace(inputs / "design.yaml", "interposer: 3000 mm2", "interposer: 2000 mm2")
+    answer = hydra("estimate", *PAIR, "--explain")
+    assert answer.code == 0
+    assert "infeasible:" in answer.out
+    assert "note: the design cannot serve: there is no iteration to explain" in answer.out
+    assert "Where operators run" not in answer.out
+    data = shape(hydra("estimate", *PAIR, "--explain", "--json"))
+    assert data["explanation"]["iterations"] == [] and data["explanation"]["decode_batch"] is None
+
+
 @pytest.mark.slow
 def test_a_simulation_has_the_same_shape_and_the_same_numbers_for_the_same_seed(inputs, hydra):
     first = shape(hydra("simulate", *PAIR, *SHORT, "--seed", "3", "--json"))

@@ -1,0 +1,153 @@
+"""Tables and JSON of `estimate --explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from hydra_dse.cli.tables import console, print_table
+from hydra_dse.estimator.explain import Explanation, StackMemory, TypicalIteration
+from hydra_dse.profile.composition import ClassTime, Composition, LinkBytes, MappedClass, ResourceTime
+from hydra_dse.results.text import number, percent
+
+LINKS = 5  # most loaded links that a table shows; JSON has all
+LABELS = {"kv read": "KV read", "kv write": "KV write"}
+CARRIED = {"weights": "weights", "kv": "KV", "state": "state", "activations": "activations"}
+
+
+def explanation_json(explanation: Explanation) -> dict[str, object]:
+    """The JSON shape of an explanation: its fields by name."""
+    return asdict(explanation)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print memory, the decode batch, then each typical iteration."""
+    for note in explanation.notes:
+        console().print(f"note: {note}")
+    if explanation.memory:
+        _print_memory(explanation.memory)
+    batch = explanation.decode_batch
+    if batch is not None:
+        quantiles = ", ".join(f"{name} {number(getattr(batch, name), 3)}" for name in ("p10", "p50", "p90", "p99"))
+        console().print(f"decode batch: mean {number(batch.mean)} sequences ({quantiles})")
+    for iteration in explanation.iterations:
+        _print_iteration(iteration)
+
+
+def _print_memory(memory: Sequence[StackMemory]) -> None:
+    rows = [
+        (row.site, [row.capacity_bytes, row.weight_bytes, row.kv_bytes, row.state_bytes, row.left_bytes])
+        for row in memory
+    ]
+    columns = ("memory site", "capacity", "weights", "KV", "state", "left")
+    print_table("Memory at the mean occupancy [GB]", columns, _merged(rows, 1e9))
+
+
+def _merged(rows: Sequence[tuple[str, Sequence[float]]], unit: float) -> list[tuple[str, ...]]:
+    """Rows of cells; sites in a row that hold the same (but for rounding) become one row."""
+    merged: list[tuple[list[str], Sequence[float]]] = []
+    for name, values in rows:
+        if merged and all(abs(a - b) <= 1e-9 * abs(b) for a, b in zip(values, merged[-1][1], strict=True)):
+            merged[-1][0].append(name)
+        else:
+            merged.append(([name], values))
+    return [(_span(names), *(number(value / unit) for value in values)) for names, values in merged]
+
+
+def _span(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"each of {names[0]} … {names[-1]}"
+
+
+def _print_iteration(iteration: TypicalIteration) -> None:
+    made = iteration.composition
+    out = console()
+    out.print()
+    out.print(f"Mean {iteration.phase} iteration of pool {made.pool}: {_batch(made)}")
+    flight = f"; {made.batches_in_flight} batches in flight" if made.batches_in_flight > 1 else ""
+    binding = made.binding if made.binding != "queue" else f"the queue for {made.resources[-1].most_loaded}"
+    rate = number(iteration.iterations_per_s)
+    out.print(
+        f"takes {number(1e3 * made.time_s)} ms alone, runs {rate} times a second{flight}; bound by {made.binding}"
+    )
+    columns = ("operators", "on", "dies", "split", "imbalance", "resident")
+    print_table("Where operators run", columns, [_mapped(row) for row in made.operator_map], left=2)
+    _print_bytes(made)
+    link_columns = ("link", "from", "to", *CARRIED.values(), "total", "busy")
+    title = f"Most loaded {min(LINKS, len(made.links))} of {len(made.links)} links that carry anything [MB]"
+    if made.links:
+        print_table(title, link_columns, [_link(row) for row in made.links[:LINKS]], left=3)
+    _print_times(made)
+    resource_columns = ("resource", "binds for [ms]", "share", "if twice as fast [ms]", "saved", "most loaded")
+    print_table("What binds", resource_columns, [_resource(row) for row in made.resources])
+
+
+def _batch(made: Composition) -> str:
+    batch, parts = made.batch, []
+    if made.batch.prefill_tokens > 0:
+        prompts, tokens = number(float(batch.prefill_sequences)), number(float(batch.prefill_tokens))
+        parts.append(f"{tokens} prompt tokens of {prompts} prompts")
+    sequences = float(batch.decode_sequences)
+    if sequences > 0:
+        context = number(float(batch.decode_context_tokens) / sequences)
+        parts.append(f"{number(sequences)} decoding sequences at a mean context of {context} tokens")
+    return " and ".join(parts)
+
+
+def _mapped(row: MappedClass) -> tuple[str, ...]:
+    return (
+        f"{row.operator_class} × {row.instances}",
+        " + ".join(row.die_groups),
+        f"{row.dies}",
+        row.split,
+        number(row.imbalance),
+        _share(row.resident_share),
+    )
+
+
+def _print_bytes(made: Composition) -> None:
+    sites = list(made.bytes[0].site_bytes)
+    at = [(site, [row.site_bytes.get(site, 0.0) for row in made.bytes]) for site in sites]
+    rows = [(*cells[:-1], "") for cells in _merged(at, 1e6)]  # activations have no site
+    rows.append(("total", *(number(row.total_bytes / 1e6) for row in made.bytes)))
+    rows.append(("per token", *(number(row.bytes_per_token / 1e6) for row in made.bytes)))
+    columns = ("memory site", *(LABELS.get(row.operand, row.operand) for row in made.bytes))
+    print_table("Bytes that move [MB]", columns, rows)
+
+
+def _link(row: LinkBytes) -> tuple[str, ...]:
+    amounts = (number(row.operand_bytes[name] / 1e6) for name in CARRIED)
+    return row.link, row.source, row.target, *amounts, number(row.total_bytes / 1e6), _share(row.busy_share)
+
+
+def _print_times(made: Composition) -> None:
+    columns = ("operators", "compute", "memory", "network", "overhead", "hops", "time", "share", "bound by")
+    rows = [_timed(row) for row in made.times]
+    extra = [("iteration overhead", made.iteration_overhead_s), ("queue for the busiest", made.queue_s)]
+    rows += [_plain(name, seconds, made.time_s) for name, seconds in extra if seconds > 0]
+    rows.append(("all", "", "", "", "", "", number(1e3 * made.time_s), _share(1.0), ""))
+    print_table("Time by operator class [ms]; compute, memory and network overlap", columns, rows)
+
+
+def _timed(row: ClassTime) -> tuple[str, ...]:
+    seconds = (row.compute_s, row.memory_s, row.network_s, row.overhead_s, row.hops_s, row.time_s)
+    return row.operator_class, *(number(1e3 * value, 3) for value in seconds), _share(row.share), row.binding
+
+
+def _plain(name: str, seconds: float, whole: float) -> tuple[str, ...]:
+    return name, "", "", "", "", "", number(1e3 * seconds, 3), _share(seconds / whole), ""
+
+
+def _resource(row: ResourceTime) -> tuple[str, ...]:
+    twice, saved = row.twice_as_fast_s, row.saved_share
+    return (
+        row.resource,
+        number(1e3 * row.bound_s, 3),
+        _share(row.share),
+        "" if twice is None else number(1e3 * twice),
+        "" if saved is None else _share(saved),
+        row.most_loaded,
+    )
+
+
+def _share(share: float) -> str:
+    return percent(share).lstrip("+")
