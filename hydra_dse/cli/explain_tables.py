@@ -66,9 +66,7 @@ def _print_iteration(iteration: TypicalIteration) -> None:
     flight = f"; {made.batches_in_flight} batches in flight" if made.batches_in_flight > 1 else ""
     binding = made.binding if made.binding != "queue" else f"the queue for {made.resources[-1].most_loaded}"
     rate = number(iteration.iterations_per_s)
-    out.print(
-        f"takes {number(1e3 * made.time_s)} ms alone, runs {rate} times a second{flight}; bound by {binding}"
-    )
+    out.print(f"takes {number(1e3 * made.time_s)} ms alone, runs {rate} times a second{flight}; bound by {binding}")
     columns = ("operators", "on", "dies", "split", "imbalance", "resident")
     print_table("Where operators run", columns, [_mapped(row) for row in made.operator_map], left=2)
     _print_bytes(made)
