@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hydra_dse.estimator.company import gap_within, packing_of
+from hydra_dse.estimator.company import Packer, gap_within, packing_of
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import Bins, LengthMoments, moments_of
@@ -80,6 +80,36 @@ def test_a_gap_of_gamma_arrivals_is_distributed_as_sampled() -> None:
     rng = np.random.default_rng(2)
     gaps = rng.gamma(1 / 4.0, 4.0, 200_000)
     assert float(gap_within(np.array([0.3]), 4.0)[0]) == pytest.approx((gaps <= 0.3).mean(), abs=0.005)
+
+
+def test_prompts_packed_behind_one_agree_with_samples_of_its_wait_and_of_the_room() -> None:
+    rng = np.random.default_rng(3)
+    lengths, rate, full_s, token_s = mixed([300.0]), 4.0, 0.2, 1e-4
+    sizes = lengths.prompt_bins.size[None, None]
+    alone, none = sizes * token_s, np.zeros((1, 1))
+    times = PrefillTimes(alone, np.ones_like(sizes), alone, none + full_s, none, none + full_s / token_s)
+    waits = np.array([0.01, 0.1, 2.0])
+    found = Packer(none + rate, times, lengths, 1.0).behind(waits[None, None])
+    assert np.allclose(found.chance[0, 0, :, 0], 1.0 - np.exp(-rate * waits))
+    room = rng.uniform(0.0, full_s, 200_000)
+    for i, wait in enumerate(waits):
+        came = rng.exponential(300.0 * token_s * rate * wait / (1.0 - np.exp(-rate * wait)), len(room))
+        assert float(found.extra_s[0, 0, i, 0]) == pytest.approx(np.minimum(came, room).mean(), rel=0.01)
+
+
+def test_who_waits_longer_has_more_company_behind() -> None:
+    lengths = mixed([100.0, 400.0, 900.0])
+    found = prompt_queue(np.full((1, 1), 1.0), linear_times(lengths, 1e-3), lengths, 1.0)
+    mean = found.behind.mean_s(lengths.prompt_bins.weight)[0, 0]
+    assert (np.diff(mean) > 0.0).all()
+    assert mean[0] < 0.2 * mean[-1]
+
+
+def test_halves_of_a_slice_of_uniform_sizes_lie_a_quarter_of_its_width_from_its_mean() -> None:
+    sizes = np.arange(1.0, 10_001.0)
+    bins = moments_of(LengthPoints(sizes, np.full(10_000, 2.0), np.full(10_000, 1e-4))).prompt_bins
+    assert np.allclose(bins.half_gap, bins.weight * 10_000 / 4.0, rtol=1e-6)
+    assert np.allclose(bins.spread_of(3.0 * bins.size), 3.0 * bins.half_gap)
 
 
 @pytest.mark.parametrize("shape", [0.2, 1.0, 7.0])
