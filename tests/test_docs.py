@@ -57,12 +57,13 @@ def parsed(words: list[str]) -> None:
     """Let click parse a command without running it."""
     assert words[0] == "hydra-dse", f"{words[0]!r} is not a command of this project"
     group: click.Command = app
-    context, rest = click.Context(app), words[1:]
+    # The names of the help option come from the application; a command keeps those it is first parsed with.
+    context, rest = click.Context(app, help_option_names=["-h", "--help"]), words[1:]
     while isinstance(group, click.Group):
         found = group.get_command(context, rest[0])
         assert found is not None, f"no command {rest[0]!r}"
         group, rest = found, rest[1:]
-    group.make_context(group.name, list(rest))
+    group.make_context(group.name, list(rest), parent=context)
 
 
 def test_pages_are_found() -> None:

@@ -35,7 +35,7 @@ PYTHON = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.DOTALL | re.MULTILI
 def parsed(words: list[str]) -> tuple[list[str], click.Context]:
     """The command that the words name, with its options and arguments read but not run."""
     command: click.Command = app
-    context = click.Context(app, info_name="hydra-dse")
+    context = click.Context(app, info_name="hydra-dse", help_option_names=["-h", "--help"])
     names = []
     while isinstance(command, click.Group):
         name, found, words = command.resolve_command(context, words)
