@@ -102,6 +102,9 @@ def show(
     is_flag=True,
     help="Also where operators run, what fills the memory, which bytes move, and which resource binds.",
 )
+@click.option(
+    "--max-rate", is_flag=True, help="Also the highest rate that meets the SLOs of the workload (takes longer)."
+)
 @set_option
 @json_option
 def estimate(
@@ -110,21 +113,25 @@ def estimate(
     model: str | None,
     calibration: str,
     explained: bool,
+    max_rate: bool,
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
     from hydra_dse.config import load_calibration
+    from hydra_dse.errors import Fault, InputError
     from hydra_dse.estimator import evaluate
 
     loaded, served = load_pair(design, workload, model, overrides)
+    if max_rate and not served.promises:
+        raise InputError(Fault(f"workload {served.name!r} states no SLO; add --set workload.slo.ttft=…", "--max-rate"))
     explanation = None
     if explained:
         from hydra_dse.estimator.explain import explain
 
         evaluation, explanation = explain(loaded, served, load_calibration(calibration))
-    else:
-        evaluation = evaluate([loaded], served, load_calibration(calibration))[0]
+    if max_rate or not explained:
+        evaluation = evaluate([loaded], served, load_calibration(calibration), max_rate=max_rate)[0]
     provenance: dict[str, object] = {
         "design": design, "identity": loaded.identity, "workload": workload, "model": served.models[0].name,
         "calibration": calibration, "overrides": list(overrides),

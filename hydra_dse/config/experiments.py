@@ -7,15 +7,16 @@ loads to the same experiment anywhere: worker processes and later commands read 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hydra_dse.config.document import Document, KeyPath, leaves
+from hydra_dse.config.document import Document, leaves
 from hydra_dse.config.finder import find, find_from, looks_like_path
 from hydra_dse.config.hardware import load_calibration, load_from
 from hydra_dse.config.loader import load_yaml, validate
+from hydra_dse.config.objectives import metric_faults
 from hydra_dse.config.overrides import Override, apply_overrides, split_overrides
 from hydra_dse.config.plain import put, to_plain
 from hydra_dse.config.spaces import plain_space, space_of
@@ -24,7 +25,6 @@ from hydra_dse.design.experiment import Bound, Experiment, InputFile, SearchSett
 from hydra_dse.design.space import SearchSpace
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.results.metrics import NEITHER, metric
 from hydra_dse.workload.sampling import at_rate
 
 if TYPE_CHECKING:
@@ -74,13 +74,15 @@ class _Builder:
         section = self._try(lambda: validate(self.document, ExperimentSection))
         if section is not None:
             self._trust(section)
-            self.faults.extend(self._metric_faults(section))
         workload = self._try(self._workload)
         space = self._try(self._space)
         calibration = self._try(self._calibration)
         if section is not None:
             self.inputs.extend(workload.inputs if workload is not None else ())
             self.faults.extend(self._changes(section))
+            served = workload.workload if workload is not None else None
+            served_by = tuple(die_groups(space[1])) if space is not None else None
+            self.faults.extend(metric_faults(self.document, section, served, served_by))
         if self.faults or section is None or workload is None or space is None:
             raise InputError(self.faults)
         resolved = self._resolved(section, section.name or stem, workload, space[1])
@@ -121,24 +123,6 @@ class _Builder:
             if item.path in read and digest_of(Path(item.path)) != item.sha256:
                 message = f"{item.path} has changed since the experiment was stored; restore it or start a new run"
                 yield self.document.fault(("inputs", index), message)
-
-    def _metric_faults(self, section: ExperimentSection) -> Iterator[Fault]:
-        for index, name in enumerate(section.objectives):
-            path: KeyPath = ("objectives", index)
-            yield from self._unknown(path, name)
-            if name in section.objectives[:index]:
-                yield self.document.fault(path, f"{name!r} is listed twice")
-        for index, part in enumerate(section.constraints):
-            yield from self._unknown(("constraints", index, "metric"), part.metric, objective=False)
-
-    def _unknown(self, path: KeyPath, name: str, *, objective: bool = True) -> Iterator[Fault]:
-        try:
-            found = metric(name)
-        except InputError as error:
-            yield self.document.fault(path, error.faults[0].message)
-            return
-        if objective and found.direction == NEITHER:
-            yield self.document.fault(path, f"{name!r} has no better direction; use it in constraints")
 
     def _workload(self) -> LoadedWorkload:
         document, name = self._part("workload", "workloads")
@@ -195,6 +179,12 @@ class _Builder:
                 plain[key] = str(find_from(self.document, (key,), kind).resolve())
         plain["inputs"] = [vars(item) for item in self._digests(section)]
         return dict(to_plain(plain))
+
+
+def die_groups(space: Mapping[str, object]) -> Iterator[str]:
+    """Yield the names of the die groups of a space as plain data."""
+    dies = space.get("dies")
+    yield from dies if isinstance(dies, dict) else ()
 
 
 def digest_of(path: Path) -> str:

@@ -82,6 +82,12 @@ def _registry() -> dict[str, Metric]:
 
 
 METRICS: dict[str, Metric] = _registry()
+SIMULATED_ONLY = tuple(f"ttft_scheduled_{share}_s" for share in ("p50", "p90", "p99"))
+"""Metrics that only a simulation knows: the estimator has no distribution of them."""
+NEEDS_SLO = ("goodput_requests_per_s", "max_rate_requests_per_s", "slo_attainment")
+"""Metrics that exist where the workload states an SLO."""
+UTILIZATION = "utilization_"
+"""What the metrics of die groups begin with."""
 
 
 def metric(name: str) -> Metric:
@@ -90,8 +96,8 @@ def metric(name: str) -> Metric:
     Raises:
         InputError: no such metric.
     """
-    if name.startswith("utilization_"):
-        return Metric(name, "1", NEITHER, "busy share of the dies of a group", name.replace("utilization_", "busy "))
+    if name.startswith(UTILIZATION):
+        return Metric(name, "1", NEITHER, "busy share of the dies of a group", name.replace(UTILIZATION, "busy "))
     if name not in METRICS:
         raise InputError(Fault(f"unknown metric {name!r}{did_you_mean(name, METRICS)}"))
     return METRICS[name]

@@ -148,3 +148,8 @@ class Workload:
     source: str = ""
     shifts: tuple[Shift, ...] = ()
     cycle_s: float | None = None
+
+    @property
+    def promises(self) -> bool:
+        """Whether any class has an SLO."""
+        return any(kind.slo.ttft_s is not None or kind.slo.tpot_s is not None for kind in self.classes)

@@ -167,3 +167,15 @@ def test_a_design_of_a_run_is_the_design_that_was_scored(finished, hydra, monkey
     if command == ("estimate",):
         for name in ("saturation_tokens_per_s", "ttft_mean_s", "energy_j_per_token"):
             assert data["metrics"][name] == pytest.approx(float(scored[name]), rel=1e-9)
+
+
+def test_the_highest_rate_is_printed_where_it_is_asked_for(hydra, inputs):
+    words = ("estimate", "design.yaml", "--workload", "workload.yaml")
+    assert "max_rate_requests_per_s" not in hydra(*words).out
+    assert "max_rate_requests_per_s" in hydra(*words, "--max-rate").out
+
+
+def test_the_highest_rate_of_a_workload_without_slo_is_refused(hydra, inputs):
+    answer = hydra("estimate", "design.yaml", "--workload", "workload.yaml", "--set", "workload.slo={}", "--max-rate")
+    assert answer.code == 2
+    assert "states no SLO" in answer.err

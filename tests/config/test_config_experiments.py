@@ -269,3 +269,39 @@ def test_workloads_are_sampled_without_pydantic_and_yaml():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place", "says"),
+    [
+        ("objectives: [ttft_scheduled_p90_s]", "5:14: objectives[0]", "did you mean 'ttft_scheduled_mean_s'?"),
+        (
+            "objectives: [ttft_mean_s]\nconstraints: [{metric: ttft_scheduled_p99_s, at_most: 1}]",
+            "6:24: constraints[0].metric",
+            "simulations only",
+        ),
+        (
+            "objectives: [ttft_mean_s]\nconstraints: [{metric: utilization_attentoin, at_most: 1}]",
+            "6:24: constraints[0].metric",
+            "the space has no such die group",
+        ),
+        ("objectives: [goodput_requests_per_s]", "5:14: objectives[0]", "needs an SLO"),
+    ],
+)
+def test_a_metric_that_no_search_can_know_is_refused_at_its_place(file, wrong, place, says):
+    text = GOOD.replace("objectives: [saturation_tokens_per_s, ttft_mean_s]", wrong)
+    workload = file(
+        "model: nemotron-h-8b\narrivals: {process: poisson, rate: 1/s}\nlengths: {prompt: 9, output: 9}\n", "w.yaml"
+    )
+    [fault] = faults(file(text.replace("azure-conversation", workload.name)))
+    assert fault.startswith(f"e.yaml:{place}: ")
+    assert says in fault
+    if "needs" not in says:
+        assert "accepted: " in fault
+
+
+def test_a_metric_of_the_slo_is_an_objective_where_the_workload_states_one(file):
+    experiment = load_experiment(
+        file(GOOD.replace("saturation_tokens_per_s", "max_rate_requests_per_s")), ["workload.slo.ttft=2 s"]
+    )
+    assert experiment.objectives[0] == "max_rate_requests_per_s"

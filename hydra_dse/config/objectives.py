@@ -1,0 +1,64 @@
+"""Metrics that an experiment names: whether the search can know them, before anything is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hydra_dse.config.document import Document, KeyPath
+from hydra_dse.errors import Fault, did_you_mean
+from hydra_dse.results.metrics import METRICS, NEEDS_SLO, NEITHER, SIMULATED_ONLY, UTILIZATION
+from hydra_dse.workload.nouns import Workload
+
+if TYPE_CHECKING:
+    from hydra_dse.config.experiment_schema import ExperimentSection
+
+
+def metric_faults(
+    document: Document, section: ExperimentSection, workload: Workload | None, groups: Sequence[str] | None
+) -> Iterator[Fault]:
+    """Yield a fault for every objective and constraint whose metric the search cannot know.
+
+    Args:
+        document: of the experiment.
+        section: the same, checked.
+        workload: None where it could not be read; what depends on it is not checked then.
+        groups: die groups of the space, None where it could not be read.
+    """
+    for index, name in enumerate(section.objectives):
+        path: KeyPath = ("objectives", index)
+        message = _message(name, workload, groups, objective=True)
+        if message:
+            yield document.fault(path, message)
+        if name in section.objectives[:index]:
+            yield document.fault(path, f"{name!r} is listed twice")
+    for index, part in enumerate(section.constraints):
+        message = _message(part.metric, workload, groups, objective=False)
+        if message:
+            yield document.fault(("constraints", index, "metric"), message)
+
+
+def _message(name: str, workload: Workload | None, groups: Sequence[str] | None, *, objective: bool) -> str | None:
+    """What is wrong with a metric, None where nothing is."""
+    known = [
+        other
+        for other, found in METRICS.items()
+        if other not in SIMULATED_ONLY and not (objective and found.direction == NEITHER)
+    ]
+    busy = [] if objective else [UTILIZATION + group for group in groups or ()]
+    accepted = f"; accepted: {', '.join([*known, *busy])}"
+    if name.startswith(UTILIZATION):
+        if groups is not None and name.removeprefix(UTILIZATION) not in groups:
+            found = [UTILIZATION + group for group in groups]
+            return f"{name!r}: the space has no such die group{did_you_mean(name, found)}{accepted}"
+        return f"{name!r} has no better direction; use it in constraints" if objective else None
+    if name in SIMULATED_ONLY:
+        hint = did_you_mean(name, known)
+        return f"{name!r} is known from simulations only, the search scores with the estimator{hint}{accepted}"
+    if name not in METRICS:
+        return f"unknown metric {name!r}{did_you_mean(name, [*known, *busy])}{accepted}"
+    if objective and METRICS[name].direction == NEITHER:
+        return f"{name!r} has no better direction; use it in constraints"
+    if name in NEEDS_SLO and workload is not None and not workload.promises:
+        return f"{name!r} needs an SLO, and workload {workload.name!r} states none; add `slo` to it or drop the metric"
+    return None

@@ -1,0 +1,39 @@
+"""The scorer of a sweep computes every metric that an experiment may name."""
+
+from itertools import islice
+
+import pytest
+
+from hydra_dse.config import load_experiment
+from hydra_dse.results.metrics import METRICS, SIMULATED_ONLY, UTILIZATION
+from hydra_dse.search.estimating import EstimatorScorer
+from hydra_dse.search.scores import constrained
+
+
+def _table(*overrides):
+    experiment = load_experiment("quickstart", overrides)
+    table = EstimatorScorer(experiment).score(list(islice(experiment.space.points(), 2)))
+    return experiment, table
+
+
+def test_the_highest_rate_is_computed_where_it_is_an_objective():
+    experiment, table = _table("objectives=[max_rate_requests_per_s]")
+    scored = constrained(table, experiment.objectives, experiment.bounds)
+    assert "max_rate_requests_per_s" in scored.metrics
+
+
+def test_the_highest_rate_is_left_out_where_nobody_asks():
+    assert "max_rate_requests_per_s" not in _table()[1].metrics
+
+
+def test_the_highest_rate_is_computed_where_it_is_bounded():
+    _, table = _table("constraints=[{metric: max_rate_requests_per_s, at_least: 0.1}]")
+    assert "max_rate_requests_per_s" in table.metrics
+
+
+@pytest.mark.parametrize("workload", ["azure-conversation", "own"])
+def test_the_estimator_computes_all_metrics_but_those_said_to_be_of_simulations(workload):
+    overrides = () if workload == "own" else (f"workload={workload}", "workload.slo.ttft=1 s")
+    _, table = _table("objectives=[max_rate_requests_per_s]", *overrides)
+    names = {name for name in table.metrics if not name.startswith(UTILIZATION)}
+    assert names == set(METRICS) - set(SIMULATED_ONLY)
