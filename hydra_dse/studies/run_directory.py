@@ -56,6 +56,9 @@ class RunDirectory:
         merged = parts[0].generation[-1] if parts and len(parts[0]) else -1
         parts += [self._table(file) for number, file in self._parts() if number > merged]
         if not parts:
+            if self.provenance().state == FINISHED:
+                message = "is missing, and the run is marked as finished; the run directory is corrupt"
+                raise InputError(Fault(message, file=str(self.path / DESIGNS)))
             return None
         designs = joined(parts)
         if sorted(set(designs.generation)) != list(range(designs.generation[-1] + 1)):

@@ -136,6 +136,9 @@ class _Sweep:
                 raise InputError(Fault(f"{message}; the run directory is corrupt or foreign", file=file))
             self._take(batch, _split(rows.scores, batch))
             start = stop
+        if self.finished and self._search.propose():
+            message = f"holds {start} designs, and the run is marked as finished with more"
+            raise InputError(Fault(f"{message}; the run directory is corrupt", file=file))
         self._resumed = start
         self._measure()
 

@@ -11,6 +11,7 @@ from hydra_dse.design.experiment import Bound
 from hydra_dse.errors import InputError, NothingFeasible
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import nondominated
+from hydra_dse.studies.designs_table import rows_between, to_parquet
 from hydra_dse.studies.progress import Interrupted
 from hydra_dse.studies.run_directory import RunDirectory
 from hydra_dse.studies.sweep import sweep
@@ -210,6 +211,28 @@ def test_a_corrupt_file_is_named_and_nothing_is_changed(tmp_path, finished, name
     assert len(caught.value.faults) == 1
     assert caught.value.faults[0].file == str(run / name)
     assert _snapshot(run) == before
+
+
+def test_a_finished_run_without_its_designs_is_corrupt_and_left_as_it_is(tmp_path, finished):
+    path = shutil.copytree(finished[0], tmp_path / "run")
+    (path / "designs.parquet").unlink()
+    before = _snapshot(path)
+    with pytest.raises(InputError, match=r"is missing.*corrupt") as caught:
+        _sweep(path, resume=True)
+    assert caught.value.faults[0].file == str(path / "designs.parquet")
+    assert {name: data for name, data in _snapshot(path).items() if name != ".lock"} == {
+        name: data for name, data in before.items() if name != ".lock"
+    }
+
+
+def test_a_finished_run_that_lost_its_last_generations_is_corrupt(tmp_path, finished):
+    path = shutil.copytree(finished[0], tmp_path / "run")
+    run = RunDirectory(path)
+    designs = run.designs()
+    first = rows_between(designs, 0, designs.generation.index(1))
+    (path / "designs.parquet").write_bytes(to_parquet(first))
+    with pytest.raises(InputError, match=r"marked as finished with more.*corrupt"):
+        _sweep(path, resume=True)
 
 
 def test_rows_that_this_experiment_would_not_propose_are_refused(tmp_path, finished):
