@@ -102,7 +102,9 @@ class Tables:
 
 def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     """Evaluate a profile at the batches the chain needs."""
-    nodes = nodes_of(profile.max_batch)
+    capacity = capacity_of(profile, lengths, np.zeros(profile.size))
+    # A grid up to what memory holds: designs that memory limits alike are then estimated alike, whatever their limit.
+    nodes = nodes_of(np.ceil(capacity.limit - 1e-9))
     budget = profile.token_budget[:, None]
     none = np.zeros_like(budget)
     # The prompt in which prefill spends its time is size-biased.
@@ -117,7 +119,7 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
         single=single,
         packed=packed,
         contention=_contention(profile, prompts, single, packed, nodes, lengths),
-        capacity=capacity_of(profile, lengths, np.zeros(profile.size)),
+        capacity=capacity,
     )
 
 

@@ -36,30 +36,31 @@ def tandem_saturation(
         spread: peakedness of the number in decode.
     """
     limit = np.nan_to_num(limit, nan=1.0)  # of a design that cannot serve: its times are NaN and so is its result
+    places = np.nan_to_num(places, nan=0.0)
     whole = np.floor(limit + 1e-9)
     length = int(whole.max())
     levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(limit), length))
-    time = nodes.at(residence_s, levels)
-    births = np.hstack((birth[:, :1], nodes.at(birth[:, 1:], levels[:, :-1]))) if length > 1 else birth[:, :1]
-    deaths = levels / time
-    log_ratio = np.where(levels <= whole[:, None], (np.log(births) - np.log(deaths)) / spread, -np.inf)
+    births = np.hstack((birth[:, :1], nodes.at(birth[:, 1:], levels)))
+    deaths = levels / nodes.at(residence_s, levels)
+    # Peaked weights `Π(λ/μ)^(1/z)` have a mean beyond that of `z = 1` by (z − 1)/2: deaths are met that much higher.
+    met = deaths * (1.0 + (spread - 1.0) / (2.0 * levels))
+    log_ratio = (np.log(births[:, :-1]) - np.log(met)) / spread
     log_weight = np.hstack((np.zeros((len(limit), 1)), np.cumsum(log_ratio, axis=1)))
+    # Below the limit prefill runs; at it, only with a place to wait.
     last = np.take_along_axis(log_weight, whole[:, None].astype(int), axis=1)[:, 0]
+    level = np.arange(length + 1.0)
+    log_weight = np.where(level < whole[:, None], log_weight, -np.inf)
     top = limit / nodes.at(residence_s, limit[:, None])[:, 0]
     birth_top = nodes.at(birth[:, 1:], limit[:, None])[:, 0]
-    log_g = np.log(birth_top / top)
-    # Waiting places 1 … Q−1 with prefill running, then place Q with prefill paused.
-    queue = last + _log_geometric(log_g, np.maximum(places - 1.0, 0.0))
-    paused = last + np.maximum(places - 1.0, 0.0) * log_g + np.log(birth_top * paused_s / limit)
-    paused = np.where(places > 0, paused, -np.inf)
-    all_logs = np.hstack((log_weight, queue[:, None], paused[:, None]))
-    all_logs -= all_logs.max(axis=1, keepdims=True)
-    weight = np.exp(all_logs)
-    # Births balance deaths; counted as births, the sum is exact where prefill alone is the limit, whatever the spread.
-    after = nodes.at(birth[:, 1:], levels)
-    open_levels = (levels < whole[:, None]) | (places[:, None] > 0)
-    rates = np.hstack((birth[:, :1], np.where(open_levels, after, 0.0), birth_top[:, None]))
-    return np.asarray((weight[:, :-1] * rates).sum(axis=1) / weight.sum(axis=1))
+    with np.errstate(divide="ignore"):
+        at_limit = last + np.log(np.minimum(places, 1.0))
+    queue = last + _log_geometric(np.log(birth_top / top), np.maximum(places - 1.0, 0.0))
+    all_logs = np.hstack((log_weight, at_limit[:, None], queue[:, None]))
+    weight = np.exp(all_logs - all_logs.max(axis=1, keepdims=True))
+    born = (weight * np.hstack((births, birth_top[:, None], birth_top[:, None]))).sum(axis=1)
+    died = (weight * np.hstack((np.zeros((len(limit), 1)), deaths, top[:, None], top[:, None]))).sum(axis=1)
+    closed = np.maximum(born - died, 0.0) * paused_s / limit
+    return np.asarray(born / (weight.sum(axis=1) + closed))
 
 
 def _log_geometric(log_g: FloatArray, count: FloatArray) -> FloatArray:
