@@ -32,6 +32,7 @@ from hydra_dse.estimator.colocated_tables import (
 from hydra_dse.estimator.iteration import chunk_batch, decode_batch, packed_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
@@ -80,17 +81,22 @@ class Colocated:
         return self.saturation.rate_per_s
 
     def at(
-        self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
+        self,
+        rate: FloatArray,
+        arrival_scv: float,
+        percentiles: bool,
+        transient: Transient | None = None,
+        phases: Phases | None = None,
     ) -> Solution:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         tables, lengths = self.tables, self.lengths
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         found = delays(self.impact, served[:, None], lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
-        burst = self._burstiness(served, residence, found, arrival_scv)
+        burst = self._burstiness(served, residence, found, arrival_scv, phases)
         state = self._chain(served, residence, burst, transient)
         beside = self._beside(state.at_nodes)
-        queue = self._queue(served, residence, arrival_scv, transient, beside, state.in_service / served)
+        queue = self._queue(served, residence, arrival_scv, transient, beside, state.in_service / served, phases)
         if queue.dispersion is not None:
             state = self._chain(served, residence, peaked(burst, queue.dispersion), transient)
             beside = self._beside(state.at_nodes)
@@ -128,7 +134,14 @@ class Colocated:
         lengths, memory = self.lengths, self.tables.memory.binds(self.profile.max_batch)
         return np.asarray((1.0 - memory) * lengths.decode_scv + memory * lengths.work_scv)
 
-    def _burstiness(self, served: FloatArray, residence: FloatArray, found: Delays, arrival_scv: float) -> Burstiness:
+    def _burstiness(
+        self,
+        served: FloatArray,
+        residence: FloatArray,
+        found: Delays,
+        arrival_scv: float,
+        phases: Phases | None,
+    ) -> Burstiness:
         """Decoders see arrivals in clumps: no one leaves while a prompt delays them, and more may come.
 
         In the time that decoders run, the clumps are busy periods of delays of load `ρ = λe`, whose number has the
@@ -140,13 +153,18 @@ class Colocated:
         slowed = self._at(found.step_s, typical) / self._at(self.tables.step_s, typical)
         each = np.maximum(self._at(found.each_s, typical), 1e-300)
         delay_scv = self._at(found.square, typical) / each**2 - 1.0
-        clumps = slowed**2 * arrival_scv + (slowed - 1.0) ** 2 * delay_scv
-        lengths, work = self.lengths, self._work_scv
+        slots = before = np.full(len(served), arrival_scv)
+        work = self._work_scv
+        if phases is not None:
+            slots = phases.scv_in(served, self._at(residence, typical))
+            before = phases.scv_before(served, served / self.saturation_per_s, 1.0 / self.saturation_per_s, work)
+        clumps = slowed**2 * slots + (slowed - 1.0) ** 2 * delay_scv
+        lengths = self.lengths
         ones = np.ones(self.profile.size)
         return Burstiness(
             spread=np.maximum(1.0 + (clumps - 1.0) * lengths.overlap, 0.1),
-            arrival=arrival_scv * ones,
-            blocking=max((arrival_scv + 1.0) / 2.0, 0.3) * ones,
+            arrival=before,
+            blocking=np.maximum((before + 1.0) / 2.0, 0.3),
             service=work * ones,
             common=self.saturation.prompts,
             common_scv=self.saturation.prompt_scv,
@@ -163,6 +181,7 @@ class Colocated:
         transient: Transient | None,
         beside: FloatArray,
         life_s: FloatArray,
+        phases: Phases | None,
     ) -> PromptQueue:
         tables = self.tables
         rate = np.broadcast_to(served[:, None], tables.beside.shape)
@@ -178,6 +197,7 @@ class Colocated:
             transient,
             beside,
             life_s,
+            phases,
         )
 
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:

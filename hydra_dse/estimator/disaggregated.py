@@ -19,6 +19,7 @@ from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, satura
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
@@ -55,6 +56,7 @@ def balance(
     arrival_scv: float,
     shortest_first: bool = False,
     transient: Transient | None = None,
+    phases: Phases | None = None,
 ) -> Balance:
     """Solve both pools: each one's slowdown by the other needs the other's busy share."""
     prompts, between = tables.prompts, tables.contention
@@ -62,17 +64,19 @@ def balance(
     joining = rate * decoding
     offered, horizon = None, 0.0
     for _ in range(3):
-        queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first)
+        queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first, phases=phases)
         full = queue.full_share
         beside = (1.0 - full) * between.decode_single + full * between.decode_packed
         busy = np.minimum(queue.busy, 1.0)
         step_s = tables.step_s / (1.0 - busy + busy * beside)
-        burst = _burstiness(queue, step_s[:, -1], lengths, arrival_scv)
+        residence = _residence(tables, step_s, lengths)
+        burst = _burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv))
+        if phases is not None:
+            burst = _phased(phases, joining, residence[:, -1], tables, queue, lengths)
         if transient is not None:
             # Decode gets what prefill lets through.
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
             offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
-        residence = _residence(tables, step_s, lengths)
         decode = limited_sharing(
             joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
         )
@@ -120,17 +124,34 @@ def _residence(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> Fl
     return np.asarray((lengths.decode + joins) * step_s)
 
 
-def _burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: float) -> Burstiness:
+def _burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray) -> Burstiness:
     """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it."""
     relaxation = queue.service_s[:, 0] / np.maximum(1.0 - queue.busy[:, 0], 1e-3) ** 2
     life = lengths.decode * step_s
     smooth = relaxation / (relaxation + life)
     prompt_scv = lengths.prompt2 / lengths.prompt**2 - 1.0
-    scv = (1.0 - smooth) * arrival_scv + smooth * np.minimum(prompt_scv, max(arrival_scv, 1.0))
+    scv = (1.0 - smooth) * arrival_scv + smooth * np.minimum(prompt_scv, np.maximum(arrival_scv, 1.0))
     spread = np.maximum(1.0 + (scv - 1.0) * lengths.overlap, 0.1)
     none = np.zeros_like(scv)
     blocking = np.maximum((scv + 1.0) / 2.0, 0.3)
     return Burstiness(spread, scv, blocking, lengths.decode_scv + none, none, none)
+
+
+def _phased(
+    phases: Phases,
+    joining: FloatArray,
+    life_s: FloatArray,
+    tables: Tables,
+    queue: PromptQueue,
+    lengths: LengthMoments,
+) -> Burstiness:
+    """Slots see what phases change within a life, the queue before them what they change while it lasts."""
+    step_s = life_s / lengths.decode
+    each = life_s / tables.limit
+    own = lengths.decode_scv * np.ones_like(each)
+    slots = _burstiness(queue, step_s, lengths, phases.scv_in(joining, life_s))
+    before = _burstiness(queue, step_s, lengths, phases.scv_before(joining, joining * each, each, own))
+    return replace(before, spread=slots.spread)
 
 
 @dataclass(frozen=True)
@@ -168,11 +189,17 @@ class Disaggregated:
         return cls(profile, lengths, tables, saturation_of(tables, lengths))
 
     def at(
-        self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
+        self,
+        rate: FloatArray,
+        arrival_scv: float,
+        percentiles: bool,
+        transient: Transient | None = None,
+        phases: Phases | None = None,
     ) -> Solution:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        found = balance(self.tables, served, self.lengths, arrival_scv, self.profile.scheduling == "sjf", transient)
+        first = self.profile.scheduling == "sjf"
+        found = balance(self.tables, served, self.lengths, arrival_scv, first, transient, phases)
         entry, stream = self._entry(found, served), self._stream(found, served)
         if transient is not None:
             entry = latencies.held_back(entry, transient)

@@ -15,6 +15,7 @@ from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, metrics_of, overload, starved
+from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
 from hydra_dse.estimator.solution import Solution
 from hydra_dse.estimator.table import EstimateTable
 from hydra_dse.estimator.transient import Transient
@@ -48,7 +49,12 @@ class Solver(Protocol):
         """Requests that may wait between prompt and decode, shape (n,)."""
 
     def at(
-        self, rate: FloatArray, arrival_scv: float, percentiles: bool, transient: Transient | None = None
+        self,
+        rate: FloatArray,
+        arrival_scv: float,
+        percentiles: bool,
+        transient: Transient | None = None,
+        phases: Phases | None = None,
     ) -> Solution:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
 
@@ -97,20 +103,21 @@ def estimate(
     moments = moments_of(lengths)
     solver = solver_of(profile, moments)
     rate = np.full(profile.size, arrivals.rate_per_s)
-    scv = effective_scv(arrivals)
+    phases = phases_of(arrivals)
+    scv = scv_beside(phases, arrivals)
     slos = class_slos or (ClassSlo(1.0, slo),)
     bounded = any(promise.bounded for promise in slos)
     with np.errstate(all="ignore"):
-        solution = solver.at(rate, scv, percentiles or bounded)
+        solution = solver.at(rate, scv, percentiles or bounded, phases=phases)
         metrics = metrics_of(profile, solution, rate, moments, percentiles)
         if bounded:
             metrics |= _goodput(solution, metrics, slos, moments)
         if max_rate and bounded:
-            metrics["max_rate_requests_per_s"] = highest_rate(solver, scv, slos, moments)
+            metrics["max_rate_requests_per_s"] = highest_rate(solver, scv, slos, moments, phases=phases)
     known = given(profile, moments)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
-    low, high = intervals_of(metrics, scv, calibration_error, profile.serving == "colocated")
+    low, high = intervals_of(metrics, effective_scv(arrivals), calibration_error, profile.serving == "colocated")
     return EstimateTable(metrics, low, high, with_load(known, rate, solver.saturation_per_s), notes_of(arrivals))
 
 
@@ -132,14 +139,19 @@ def _goodput(
 
 
 def highest_rate(
-    solver: Solver, scv: float, slos: tuple[ClassSlo, ...], lengths: LengthMoments, steps: int = 12
+    solver: Solver,
+    scv: float,
+    slos: tuple[ClassSlo, ...],
+    lengths: LengthMoments,
+    steps: int = 12,
+    phases: Phases | None = None,
 ) -> FloatArray:
     """Highest rate at which every class attains its percentile, by bisection between 0 and saturation, shape (n,)."""
     low = np.zeros_like(solver.saturation_per_s)
     high = solver.saturation_per_s.copy()
     for _ in range(steps):
         middle = (low + high) / 2.0
-        solution = solver.at(middle, scv, True)
+        solution = solver.at(middle, scv, True, phases=phases)
         holds = np.ones_like(low, dtype=bool)
         for promise in slos:
             if promise.bounded:
@@ -169,6 +181,13 @@ def blank(name: str, values: FloatArray, infeasible: NDArray[np.bool_]) -> Float
 
 def notes_of(arrivals: ArrivalStatistics) -> tuple[str, ...]:
     """What a reader must know of estimates under such arrivals."""
-    if arrivals.cv <= VALIDATED_CV:
-        return ()
-    return (f"inter-arrival CV {arrivals.cv:.3g} lies outside the validated range (0 to {VALIDATED_CV:g})",)
+    notes = []
+    if arrivals.cv > VALIDATED_CV:
+        notes.append(f"inter-arrival CV {arrivals.cv:.3g} lies outside the validated range (0 to {VALIDATED_CV:g})")
+    dispersion = effective_scv(arrivals)
+    if arrivals.phases and dispersion > VALIDATED_CV**2:
+        notes.append(
+            f"phases of the arrivals: an index of dispersion of {dispersion:.3g} lies outside the validated range "
+            f"(0 to {VALIDATED_CV**2:g}); the intervals are wider"
+        )
+    return tuple(notes)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
-from hydra_dse.estimator.arrivals import effective_scv
 from hydra_dse.estimator.designs import evaluate
 from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import metrics_of, starved
+from hydra_dse.estimator.phases import phases_of, scv_beside
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import MemoryPlan, map_design
@@ -141,7 +141,9 @@ def _explained(design: Design, model: Model, course: Sequence[Piece], calibratio
         return _nothing(_memory(names, mapped.memory, 0.0, 0.0))
     rate = np.full(1, busiest.arrivals.rate_per_s)
     with np.errstate(all="ignore"):
-        solution = solver_of(profile, moments).at(rate, effective_scv(busiest.arrivals), False)
+        phases = phases_of(busiest.arrivals)
+        scv = scv_beside(phases, busiest.arrivals)
+        solution = solver_of(profile, moments).at(rate, scv, False, phases=phases)
         metrics = metrics_of(profile, solution, rate, moments, False)
     cache = float(profile.cache_bytes[0])
     kv, state = (cache * float(metrics[f"{name}_occupancy"][0]) for name in ("kv", "state"))

@@ -18,6 +18,7 @@ from hydra_dse.estimator.company import Company, Packer, packing_of
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.surroundings import modulated_load
 from hydra_dse.estimator.transient import Transient, critical, follow, ramp, settled_load
 
@@ -140,6 +141,7 @@ def prompt_queue(
     transient: Transient | None = None,
     beside: FloatArray | None = None,
     life_s: FloatArray | None = None,
+    phases: Phases | None = None,
 ) -> PromptQueue:
     """Solve the queue at arrival rates of shape (n, j).
 
@@ -153,6 +155,7 @@ def prompt_queue(
         transient: the piece of time in which the queue need not settle.
         beside: weights of the columns j, where there are several.
         life_s: of a request after its prompt, shape (n,), for the dispersion.
+        phases: of the arrivals, which are Poisson within.
     """
     weight = lengths.prompt_bins.weight
     service, packing, full = packed_service(rate, times, lengths, arrival_scv)
@@ -175,6 +178,9 @@ def prompt_queue(
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
     found = Unsettled(sigma, wait, shape)
+    if phases is not None and transient is None:
+        gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
+        found = _phased(phases, rate, effective, (mean, second, third), gain)
     if transient is not None:
         columns = np.ones_like(mean) / mean.shape[1] if beside is None else beside
         if transient.path is not None:
@@ -210,6 +216,24 @@ class Unsettled:
     left_s: FloatArray | None = None
     points: FloatArray | None = None
     dispersion: FloatArray | None = None
+
+
+def _phased(
+    phases: Phases,
+    rate: FloatArray,
+    load: FloatArray,
+    moments: tuple[FloatArray, FloatArray, FloatArray],
+    gain: FloatArray,
+) -> Unsettled:
+    """Waits of arrivals in phases: the mixture of the queues that each phase meets."""
+    mean, second, third = (moment[..., None] for moment in moments)
+    sigma = phases.loads(rate, load, rate * moments[1])
+    each = gain[..., None] * second / (2.0 * mean) / (1.0 - sigma)
+    square = 2.0 * sigma * each**2 + third / (3.0 * mean * (1.0 - sigma))
+    waits = sigma @ phases.met
+    wait = (sigma * each) @ phases.met / np.maximum(waits, 1e-300)
+    m2 = (sigma * square) @ phases.met / np.maximum(waits, 1e-300)
+    return Unsettled(waits, wait, np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
 
 
 def _followed(
