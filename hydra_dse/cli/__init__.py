@@ -6,6 +6,7 @@ Exit codes: 0 done (an infeasible design is a result), 2 the user's input is wro
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -14,20 +15,48 @@ import sys
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+_SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENAMETOOLONG, errno.EBADF, errno.EIO)
+"""What the machine around us refuses, and we cannot help: no fault of ours, so no traceback."""
+
 WRONG_INPUT, NOTHING_FEASIBLE, INTERRUPTED = 2, 3, 130
 
 
 def main() -> None:
     """Run the command line and turn every error a user can cause into one message and an exit code."""
     try:
-        code = _run()
-        sys.stdout.flush()
+        code = _refused() or _run()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         code = _fail("stopped", INTERRUPTED)
     except BrokenPipeError:  # the reader has what it wanted: `hydra-dse list | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 0
+    except OSError as error:
+        if error.errno not in _SURROUNDINGS:
+            raise
+        if error.filename is None:  # what was printed found no room: `hydra-dse list > /dev/full`
+            _drop_output()
+        file = "standard output" if error.filename is None else os.fsdecode(error.filename)
+        code = _fail(f"{file}: {error.strerror}", WRONG_INPUT)
     sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Let nothing be written at the end of the process where writing has failed already."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refused() -> int:
+    """Exit code for a command line or an output that nothing can be done with, else 0."""
+    if sys.stdout is None:
+        return _fail("standard output is closed; results have nowhere to go", WRONG_INPUT)
+    for word in sys.argv[1:]:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            return _fail(f"{os.fsencode(word)!r} is not UTF-8 text; arguments must be", WRONG_INPUT)
+    return 0
 
 
 def _run() -> int:
@@ -53,5 +82,7 @@ def _run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
+    if sys.stderr is None:
+        return code
     sys.stderr.write("".join(f"error: {line}\n" for line in message.splitlines()))
     return code

@@ -46,6 +46,8 @@ def compose(text: str, file: str) -> Node | None:
         InputError: the text is not YAML, or holds tags, several documents, or more than the bounds allow.
     """
     reader = _Composer(file)
+    if not _utf8(text):
+        raise InputError(Fault("is not UTF-8 text", file))
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             reader.take(event)
@@ -60,6 +62,15 @@ def compose(text: str, file: str) -> Node | None:
         line, column = _place_of_character(text, getattr(error, "position", None))
         raise InputError(Fault(f"not valid YAML: {_first_line(error)}", file, line, column)) from None
     return reader.root
+
+
+def _utf8(text: str) -> bool:
+    """Whether a text can be encoded: words of a command line may hold bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _hint(text: str, line: int | None) -> str:

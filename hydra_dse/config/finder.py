@@ -64,8 +64,8 @@ def find(kind: str, ref: str | Path) -> Path:
     if named is not None:
         return named
     noun = kind.removesuffix("s")
-    if looks_like_path(str(ref)):
-        raise InputError(Fault("no such file", str(ref)))
+    if looks_like_path(str(ref)) or _special(path):
+        raise InputError(Fault(_why_not(path), str(ref)))
     known = bundled(kind)
     listed = f"; bundled: {', '.join(known)}" if known else ""
     raise InputError(
@@ -125,7 +125,7 @@ def path_below(document: Document, path: KeyPath) -> Path:
             message = f"{text!r} leaves the folder of the file; name a path below it, or give the path with --set"
             raise InputError(document.fault(path, message))
     if not (_exists(target) or target.is_dir()):
-        raise InputError(document.fault(path, f"{text!r}: no such file"))
+        raise InputError(document.fault(path, f"{text!r}: {_why_not(target)}"))
     return target.resolve()
 
 
@@ -145,3 +145,15 @@ def _exists(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def _special(path: Path) -> bool:
+    """Whether a path is there and is neither a file nor a folder: a device, a pipe."""
+    try:
+        return path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _why_not(path: Path) -> str:
+    return "is not a regular file" if _special(path) else "no such file"

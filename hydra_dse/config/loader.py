@@ -53,10 +53,14 @@ def _read(path: Path) -> str:
     try:
         if path.is_dir():
             raise InputError(Fault("is a folder; expected a file", str(path)))
+        if path.exists() and not path.is_file():  # a pipe would block, a device never end
+            raise InputError(Fault("is not a regular file", str(path)))
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise InputError(Fault("no such file", str(path))) from None
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(Fault(f"cannot be read: {reason}", str(path))) from None

@@ -12,6 +12,7 @@ from hydra_dse.report.page import Page
 from hydra_dse.report.plots import Plot, plots_of
 from hydra_dse.report.run import Run, read_run
 from hydra_dse.report.sections import front, infeasible, provenance, recommendation, summary, validation
+from hydra_dse.studies.files import writing
 
 REPORT, PLOTS = "report.html", "plots"
 
@@ -27,7 +28,8 @@ def build_report(run_dir: str | Path) -> Path:
     plots = plots_of(run)
     images = [(image_bytes(plot.figure, "png"), plot.caption) for plot in plots]
     if plots:
-        (run.directory.path / PLOTS).mkdir(exist_ok=True)
+        with writing(run.directory.path / PLOTS):
+            (run.directory.path / PLOTS).mkdir(exist_ok=True)
     for plot, (png, _) in zip(plots, images, strict=True):
         run.directory.write(f"{PLOTS}/{plot.stem}.png", png)
         run.directory.write(f"{PLOTS}/{plot.stem}.svg", image_bytes(plot.figure, "svg"))

@@ -12,6 +12,19 @@ from pathlib import Path
 from hydra_dse.errors import Fault, InputError
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says while a file is written into an `InputError` that names the file.
+
+    Raises:
+        InputError: no permission, disk full, name too long.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(Fault(f"cannot write: {error.strerror or error}", file=str(path))) from error
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file through a temporary one beside it: flushed to disk, then renamed over the old one.
 
@@ -69,7 +82,9 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # a platform without file locks goes unlocked
         yield
         return
-    with (folder / ".lock").open("w") as stream:
+    with writing(folder / ".lock"):
+        lock = (folder / ".lock").open("w")
+    with lock as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hydra_dse.studies.files import writing
+
 if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
@@ -26,14 +28,17 @@ class Journal:
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
-        for stale in (path, path.with_name(path.name + ".lock")):
-            with contextlib.suppress(FileNotFoundError):
-                stale.unlink()
-        storage = JournalStorage(JournalFileBackend(str(path)))
-        self._study = create_study(storage=storage, study_name=study.study_name, directions=study.directions)
+        self._path = path
+        with writing(path):
+            for stale in (path, path.with_name(path.name + ".lock")):
+                with contextlib.suppress(FileNotFoundError):
+                    stale.unlink()
+            storage = JournalStorage(JournalFileBackend(str(path)))
+            self._study = create_study(storage=storage, study_name=study.study_name, directions=study.directions)
         self._written = 0
 
     def add(self, trials: Sequence[FrozenTrial]) -> None:
         """Write the trials that are not in the journal yet."""
-        self._study.add_trials(trials[self._written :])
+        with writing(self._path):
+            self._study.add_trials(trials[self._written :])
         self._written = len(trials)

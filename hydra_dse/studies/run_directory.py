@@ -17,7 +17,7 @@ from hydra_dse.design.experiment import Experiment
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.studies.designs_table import ScoredDesigns, from_parquet, joined, to_parquet
 from hydra_dse.studies.differences import check_same_experiment
-from hydra_dse.studies.files import write_atomically
+from hydra_dse.studies.files import write_atomically, writing
 from hydra_dse.studies.provenance import FINISHED, Provenance, provenance_of
 
 EXPERIMENT, PROVENANCE, DESIGNS, PARETO, LOG = (
@@ -71,7 +71,8 @@ class RunDirectory:
         Returns:
             Rows in the table afterwards.
         """
-        (self.path / PARTS).mkdir(exist_ok=True)
+        with writing(self.path / PARTS):
+            (self.path / PARTS).mkdir(exist_ok=True)
         write_atomically(self.path / PARTS / f"{designs.generation[0]:06}.parquet", to_parquet(designs))
         if loose_rows + len(designs) < merged_rows:
             return merged_rows
@@ -104,7 +105,7 @@ class RunDirectory:
     def log(self, event: Mapping[str, object]) -> None:
         """Append one event to the log."""
         self.refuse_links(LOG)
-        with (self.path / LOG).open("ab") as stream:
+        with writing(self.path / LOG), (self.path / LOG).open("ab") as stream:
             stream.write(_log_line(event))
 
     def finish(self) -> None:
@@ -147,9 +148,12 @@ def open_run(path: Path, experiment: Experiment, *, resume: bool, command: Seque
             Nothing in it is changed then.
     """
     run = RunDirectory(path)
-    if path.exists() and not path.is_dir():
-        raise InputError(Fault("is a file; a run needs a directory", file=str(path)))
-    present = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(Fault("is a file; a run needs a directory", file=str(path)))
+        present = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise InputError(Fault(f"cannot be a run directory: {error.strerror}", file=str(path))) from error
     if PROVENANCE in present:
         _check_reopened(run, experiment, resume)
         return run
@@ -189,7 +193,11 @@ def existing_run(path: str | Path) -> RunDirectory:
         InputError: it is none, or a corrupt one.
     """
     run = RunDirectory(Path(path))
-    if not run.path.is_dir():
+    try:
+        there = run.path.is_dir()
+    except OSError as error:
+        raise InputError(Fault(f"cannot be a run directory: {error.strerror}", file=str(path))) from error
+    if not there:
         raise InputError(Fault("no such run directory", file=str(path)))
     run.refuse_links(EXPERIMENT, PROVENANCE, DESIGNS, PARETO, LOG, JOURNAL, PARTS)
     run.provenance()

@@ -17,7 +17,8 @@ import numpy as np
 from hydra_dse.errors import InputError
 from hydra_dse.workload.nouns import FloatArray
 
-MAX_TOKENS = 100_000_000
+MAX_TOKENS = 10_000_000
+"""Most tokens of a prompt or an output; ten times the longest context that is served today."""
 _NODES, _PANELS = 400, 20
 _LEAST_MASS = 1e-6
 

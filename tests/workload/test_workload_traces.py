@@ -345,3 +345,22 @@ def test_any_bytes_are_recognised_or_refused(tmp_path, junk):
 
 def test_sniffing_reads_the_first_line_alone(write):
     assert sniff(write(AZURE + "broken\n" * 5)) == "azure"
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (
+            "1,100000000,5",
+            "prompt_tokens: '100000000' is not a token count; expected a whole number from 1 to 10000000",
+        ),
+        ("1,5,10000001", "output_tokens: '10000001' is not a token count"),
+        ("1e308,5,5", "arrival_s: '1e308' is too late; expected a time of at most 1e+12 s"),
+    ],
+)
+def test_a_value_beyond_what_can_be_computed_with_is_refused_at_its_line(tmp_path, row, says):
+    path = tmp_path / "t.csv"
+    path.write_text(f"arrival_s,prompt_tokens,output_tokens\n0,5,5\n{row}\n")
+    with pytest.raises(InputError) as caught:
+        read_trace(path)
+    assert str(caught.value).startswith(f"{path}:3: {says}")

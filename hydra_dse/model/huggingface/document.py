@@ -110,7 +110,7 @@ def _read_text(path: Path) -> str:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(Fault("not a regular file", file=str(path)))
+            raise InputError(Fault("is not a regular file", file=str(path)))
         if found.st_size > MAX_BYTES:
             message = f"{found.st_size} bytes are more than the {MAX_BYTES} that a configuration may have"
             raise InputError(Fault(message, file=str(path)))

@@ -15,12 +15,14 @@ from typing import TextIO
 import numpy as np
 
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.workload.marginals import MAX_TOKENS
 from hydra_dse.workload.nouns import Requests
 
 MAX_ROWS = 2_000_000
 MAX_FAULTS = 10
 MAX_LINE = 4_000_000
-MAX_TOKENS = 100_000_000
+MAX_TIME_S = 1e12
+"""Latest arrival, about 30,000 years: beyond it a float no longer tells neighbouring arrivals apart."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,9 @@ class Recorder:
         if not math.isfinite(value) or value < 0:
             self.fault(line, f"{_show(text)} is not a time; expected a finite number of zero or more", column)
             return None
+        if value > MAX_TIME_S:
+            self.fault(line, f"{_show(text)} is too late; expected a time of at most {MAX_TIME_S:g} s", column)
+            return None
         return value
 
     def tokens(self, line: int, text: object, column: str, least: int = 1) -> int | None:
@@ -163,6 +168,8 @@ def opened(path: Path) -> Iterator[TextIO]:
     try:
         if path.is_dir():
             raise InputError(Fault("is a folder; expected a trace file", str(path)))
+        if path.exists() and not path.is_file():  # a pipe would block, a device never end
+            raise InputError(Fault("is not a regular file", str(path)))
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)

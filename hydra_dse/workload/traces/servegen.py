@@ -20,8 +20,9 @@ import numpy as np
 
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.rng import derive
+from hydra_dse.workload.marginals import MAX_TOKENS
 from hydra_dse.workload.nouns import FloatArray, IntArray
-from hydra_dse.workload.traces.record import MAX_TOKENS, Recorder, Trace, opened
+from hydra_dse.workload.traces.record import Recorder, Trace, opened
 
 MAX_CLIENTS = 10_000
 LAST_WINDOW_S = 600.0
@@ -178,6 +179,6 @@ def _table(path: str, where: str, raw: object) -> Table:
         raise InputError(Fault("expected a table of probability by token count", path, path=where)) from None
     good = tokens and all(1 <= count <= MAX_TOKENS for count in tokens)
     if not good or not all(math.isfinite(chance) and chance >= 0 for chance in chances) or sum(chances) <= 0:
-        message = "expected token counts of 1 or more with probabilities of 0 or more"
+        message = f"expected token counts from 1 to {MAX_TOKENS} with probabilities of 0 or more"
         raise InputError(Fault(message, path, path=where))
     return Table(np.array(tokens, dtype=np.int64), np.array(chances) / sum(chances))

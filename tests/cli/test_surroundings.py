@@ -1,0 +1,106 @@
+"""What the machine around us refuses — a full disk, a closed output, a special file — ends in one message."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hydra_dse.config import load_experiment
+from hydra_dse.errors import InputError
+from hydra_dse.studies import sweep
+
+WORDS = f"{sys.executable} -m hydra_dse.cli"
+ESTIMATE = ("estimate", "design.yaml", "--workload", "workload.yaml")
+LONG = "a" * 300
+FULL = Path("/dev/full")
+
+
+def shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"{WORDS} {text}"], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_an_output_without_room_is_told_in_one_line(inputs):
+    ended = shell("list > /dev/full", inputs)
+    assert ended.returncode == 2
+    assert ended.stderr == "error: standard output: No space left on device\n"
+
+
+def test_a_closed_output_is_told_in_one_line(inputs):
+    ended = shell("list >&-", inputs)
+    assert ended.returncode == 2
+    assert ended.stderr == "error: standard output is closed; results have nowhere to go\n"
+
+
+def test_an_argument_that_is_no_text_is_shown_as_bytes(inputs):
+    ended = shell("list $'models\\xff'", inputs)
+    assert ended.returncode == 2
+    assert ended.stderr == "error: b'models\\xff' is not UTF-8 text; arguments must be\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sweep", "experiment.yaml", "--out", LONG),
+        ("report", LONG),
+        ("check", LONG),
+        (*ESTIMATE, "--model", LONG),
+    ],
+)
+def test_a_name_that_is_too_long_for_the_file_system_is_named(hydra, inputs, words):
+    answer = hydra(*words)
+    assert answer.code == 2
+    assert LONG in answer.err
+    assert "File name too long" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "pipe.csv"),
+        ("check", "pipe.yaml"),
+        ("check", "/dev/null"),
+        ("sweep", "pipe.yaml", "--out", "run"),
+        ("estimate", "/dev/null", "--workload", "workload.yaml"),
+        (*ESTIMATE, "--set", "workload.arrivals.trace=pipe.csv"),
+    ],
+)
+def test_a_pipe_or_a_device_is_no_input_file(hydra, inputs, words):
+    os.mkfifo("pipe.csv")
+    os.mkfifo("pipe.yaml")
+    try:
+        answer = hydra(*words)
+    finally:  # whoever reads a folder of ours must not wait for a pipe
+        os.remove("pipe.csv")
+        os.remove("pipe.yaml")
+    assert answer.code == 2
+    assert "is not a regular file" in answer.err
+
+
+def test_a_disk_that_is_full_when_the_journal_is_written_is_named(inputs, monkeypatch):
+    from optuna.storages.journal import JournalFileBackend
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(JournalFileBackend, "append_logs", full)
+    with pytest.raises(InputError, match=r"study\.journal: cannot write: No space left"):
+        sweep(load_experiment("experiment.yaml"), "run")
+
+
+@pytest.mark.slow
+def test_a_file_where_the_plots_belong_is_named(hydra, workplace):
+    import shutil
+
+    shutil.rmtree("run/plots", ignore_errors=True)
+    Path("run/plots").write_text("")
+    answer = hydra("report", "run")
+    assert answer.code == 2
+    assert "run/plots: cannot write: File exists" in answer.err
