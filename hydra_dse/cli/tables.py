@@ -41,7 +41,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         table.add_column(Text(column), justify="left" if index < left else "right", no_wrap=index == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
+    out = console()
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    # rich fills every row to the width of the table; whoever reads a pipe wants no blanks at the end of a line.
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def print_evaluation(title: str, evaluation: Evaluation) -> None:

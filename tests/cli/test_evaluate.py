@@ -179,3 +179,9 @@ def test_the_highest_rate_of_a_workload_without_slo_is_refused(hydra, inputs):
     answer = hydra("estimate", "design.yaml", "--workload", "workload.yaml", "--set", "workload.slo={}", "--max-rate")
     assert answer.code == 2
     assert "states no SLO" in answer.err
+
+
+def test_no_line_of_a_piped_table_ends_in_blanks(hydra, inputs):
+    lines = hydra("estimate", *PAIR).out.splitlines()
+    assert len(lines) > 10
+    assert [line for line in lines if line != line.rstrip()] == []

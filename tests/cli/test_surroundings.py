@@ -78,8 +78,8 @@ def test_a_pipe_or_a_device_is_no_input_file(hydra, inputs, words):
     try:
         answer = hydra(*words)
     finally:  # whoever reads a folder of ours must not wait for a pipe
-        os.remove("pipe.csv")
-        os.remove("pipe.yaml")
+        Path("pipe.csv").unlink()
+        Path("pipe.yaml").unlink()
     assert answer.code == 2
     assert "is not a regular file" in answer.err
 
