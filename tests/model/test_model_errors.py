@@ -245,3 +245,10 @@ def test_no_value_of_any_key_ends_in_anything_but_a_model_or_an_input_error(
         assert read_model(path).blocks
     except InputError as error:
         assert str(path) in str(error)
+
+
+def test_a_needed_key_that_is_null_is_said_to_be_null(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "lfm2_moe",\n"num_hidden_layers": 2,\n"layer_types": null}')
+    with pytest.raises(InputError, match=r"config\.json:3: layer_types: is null"):
+        read_model(path)

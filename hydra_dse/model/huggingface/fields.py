@@ -128,6 +128,9 @@ class Fields:
 
     def missing(self, *names: str) -> NoReturn:
         """Raise the fault of a key that is not there."""
+        null = next((name for name in names if name in self.values and self.values[name] is None), None)
+        if null is not None:
+            self.fail("is null: the architecture cannot be known without it", null)
         spelt = " or ".join(repr(name) for name in names)
         message = f"the key {spelt} is missing: the architecture cannot be known without it"
         raise InputError(self.document.fault(message + did_you_mean(names[0], self.values), self.path))
