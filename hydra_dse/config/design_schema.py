@@ -122,6 +122,17 @@ class PolicySection(Section):
     memory_watermark: Annotated[Share, Field(lt=1)] = 0.01
     block_tokens: PositiveCount = 16
 
+    @model_validator(mode="after")
+    def _budget_holds_a_batch(self) -> PolicySection:
+        mixed = self.serving == "colocated" and self.batching == "chunked"
+        if mixed and self.token_budget < self.max_batch:
+            raise at_key(
+                "token_budget",
+                f"{self.token_budget} tokens do not hold one token of each of max_batch = {self.max_batch} sequences; "
+                "raise token_budget or lower max_batch",
+            )
+        return self
+
 
 class PlacementSection(Section):
     """How components get their slots, or the slots themselves (dies first, then stacks)."""

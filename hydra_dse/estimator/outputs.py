@@ -37,6 +37,9 @@ def metrics_of(
         "preemptions_per_request": solution.preemptions,
     }
     metrics |= _latencies(solution, stable, percentiles)
+    if lengths.decoding_share <= 0.0:  # one output token each: there is no time between tokens
+        gaps = [name for name in metrics if name.startswith(("tpot_", "tbt_"))]
+        metrics |= {name: np.full_like(rate, np.nan) for name in gaps}
     metrics |= _memory(profile, solution, lengths)
     metrics |= _utilisation(profile, solution)
     metrics |= _energy(profile, solution, completed * lengths.output)

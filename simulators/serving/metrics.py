@@ -149,7 +149,9 @@ def _rates(outcome: Outcome) -> dict[str, float]:
 
 
 def add_service_levels(summary: Summary, outcomes: Sequence[Outcome], classes: Sequence[RequestClass]) -> None:
-    """Share of requests that met the SLO of their class, and their rate."""
+    """Share of requests that met the SLO of their class, and their rate; nothing where no class has one."""
+    if all(kind.slo.ttft_s is None and kind.slo.tpot_s is None for kind in classes):
+        return
     kept = [_kept(outcome.visits, classes) for outcome in outcomes]
     samples = [good[outcome.first :].astype(np.float64) for good, outcome in zip(kept, outcomes, strict=True)]
     summary.put("slo_attainment", _mean(np.concatenate(samples)), batched_interval(samples, _mean))

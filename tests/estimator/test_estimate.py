@@ -143,6 +143,7 @@ def test_requests_of_one_output_token_have_no_decode_phase(policy: str) -> None:
     assert value(table, "e2e_mean_s") == pytest.approx(value(table, "ttft_mean_s"), rel=1e-9)
     assert value(table, "batch_mean") == pytest.approx(0.0, abs=1e-6)
     assert np.isfinite(value(table, "energy_j_per_token"))
+    assert np.isnan(value(table, "tpot_mean_s")) and np.isnan(value(table, "tbt_p90_s"))
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -176,3 +176,12 @@ def test_slots_that_overlap_are_named(tmp_path: Path) -> None:
     topology = "topology: {kind: mesh, columns: 2, rows: 2, tile: [12 mm, 12 mm]}"
     found = faults(tmp_path, (topology, f"topology: {{kind: floorplan, slots: {slots}}}"))
     assert "two.yaml:2:38: package.topology.slots: slots 0 and 1 overlap" in found
+
+
+def test_a_colocated_budget_must_hold_a_token_of_each_sequence(tmp_path: Path) -> None:
+    small = (
+        "policy: {serving: disaggregated, max_batch: 16,",
+        "policy: {serving: colocated, max_batch: 16, token_budget: 8,",
+    )
+    [fault] = faults(tmp_path, small)
+    assert "two.yaml:15:" in fault and "policy.token_budget" in fault and "max_batch = 16" in fault

@@ -167,3 +167,9 @@ def test_colocated_policies_run_on_one_pool_of_all_dies() -> None:
         [result] = evaluate(replace(design(), policy=policy))
         assert result.feasible
         assert (result.metrics["batch_mean"] or 0) > 0
+
+
+def test_a_workload_that_promises_nothing_has_no_attainment() -> None:
+    lengths = workload().classes[0].lengths
+    [result] = evaluate(design(), load=replace(workload(), classes=(RequestClass("free", lengths),)))
+    assert "slo_attainment" not in result.metrics and "goodput_requests_per_s" not in result.metrics
