@@ -67,6 +67,11 @@ def _run() -> int:
 
     try:
         code = app.main(prog_name="hydra-dse", standalone_mode=False)
+    except SystemExit:
+        # click answers a closed pipe with exit code 1 and a wrapped output; to us it is no error.
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            raise BrokenPipeError from None
+        raise
     except click.Abort:
         return _fail("stopped", INTERRUPTED)
     except click.ClickException as error:
