@@ -69,7 +69,7 @@ def _run() -> int:
         code = app.main(prog_name="hydra-dse", standalone_mode=False)
     except SystemExit:
         # click answers a closed pipe with exit code 1 and a wrapped output; to us it is no error.
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+        if "PacifyFlushWrapper" in type(sys.stdout).__name__:
             raise BrokenPipeError from None
         raise
     except click.Abort:
