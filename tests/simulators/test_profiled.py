@@ -1,0 +1,166 @@
+"""Layer profiles: interpolation, the time of an iteration, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hydra_dse.errors import InputError
+from simulators.iteration import Attended, Composition
+from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, read_profile, read_run
+from simulators.profiled.table import GridTable
+
+US = 1e-6
+
+
+def line(*points: tuple[float, float]) -> GridTable:
+    return GridTable.of({(x,): y for x, y in points})
+
+
+def plane(first: float, second: float, start: float = 0.0) -> GridTable:
+    """`start + first·x + second·y` measured on a grid."""
+    return GridTable.of({(x, y): start + first * x + second * y for x in (1.0, 4.0, 16.0) for y in (0.0, 8.0, 64.0)})
+
+
+def profile(mixed: GridTable | None = None) -> LayerProfile:
+    return LayerProfile(
+        {
+            "embedding": line((1, 1.0), (100, 100.0)),
+            "layernorm": line((1, 1.0), (100, 1.0)),
+            "mlp": line((1, 2.0), (101, 202.0)),
+        },
+        {"lm_head": line((1, 10.0), (11, 20.0))},
+        plane(1.0, 0.5, 3.0),
+        plane(2.0, 0.25, 3.0),
+        mixed,
+    )
+
+
+def test_linear_functions_come_back_exactly_inside_and_above_the_grid() -> None:
+    table = plane(2.0, 3.0, 1.0)
+    for x, y in ((2.5, 5.0), (4.0, 8.0), (16.0, 64.0), (40.0, 500.0)):
+        assert table.at(x, y) == pytest.approx(1.0 + 2.0 * x + 3.0 * y, rel=1e-12)
+
+
+def test_below_the_grid_the_first_point_counts_as_a_launch_has_a_floor() -> None:
+    assert line((16, 9.0), (32, 12.0)).at(1) == 9.0
+
+
+def test_an_axis_value_with_gaps_is_left_out_so_that_no_gap_is_read_as_a_time() -> None:
+    points = {(x, y): x + y for x in (1.0, 2.0, 3.0) for y in (1.0, 2.0, 3.0) if (x, y) != (3.0, 3.0)}
+    table = GridTable.of({**points, (3.0, 2.0): 5.0})
+    assert 3.0 not in table.axes[0] or 3.0 not in table.axes[1]
+    assert table.at(1.5, 2.0) == pytest.approx(3.5)
+
+
+def test_an_iteration_is_the_sum_of_its_layers() -> None:
+    steps = ProfiledSteps(profile(), blocks=3)
+    batch = Composition(0, 0, 4, 4, Attended(decode_tokens=32))
+    attention = 3.0 + 2.0 * 4 + 0.25 * 8
+    expected = 4.0 + 3 * (2 * 1.0 + 2.0 * 4) + (10.0 + 3.0) + 3 * attention
+    assert steps(batch) == pytest.approx(expected * US, rel=1e-12)
+
+
+def test_captured_launches_pad_small_iterations_and_the_host_adds_its_time() -> None:
+    plain = ProfiledSteps(profile(), 3)
+    padded = ProfiledSteps(profile(), 3, EngineSteps((1, 8, 16), host_s=0.001))
+    four, eight = (Composition(0, 0, n, 4, Attended(decode_tokens=32)) for n in (4, 8))
+    dense = 8 - 4
+    assert padded(four) - plain(four) == pytest.approx(0.001 + (dense + 3 * 2.0 * dense) * US)
+    assert EngineSteps((1, 8, 16)).padded(17) == 17
+    assert plain(eight) > plain(four)
+
+
+def test_chunks_of_equal_pairs_cost_the_same_and_each_further_one_no_second_launch() -> None:
+    steps = ProfiledSteps(profile(), 1)
+    one = Composition(8, 1, 0, 0, Attended(prefill_pairs=8 * (10 + 4)))
+    assert steps.attention_us(one) == pytest.approx(3.0 + 8.0 + 0.5 * 10)
+    two = Composition(16, 2, 0, 0, Attended(prefill_pairs=2 * 8 * (10 + 4)))
+    launch = min(3.0 + 1.0, 3.0 + 2.0)
+    assert steps.attention_us(two) == pytest.approx(2 * (3.0 + 8.0 + 5.0) - launch)
+
+
+def test_a_measured_mixed_launch_is_used_where_there_is_one() -> None:
+    points = {
+        (c, b, n, k): c + b + 10 * n + k
+        for c in (4.0, 8.0)
+        for b in (0.0, 8.0)
+        for n in (1.0, 8.0)
+        for k in (8.0, 64.0)
+    }
+    steps = ProfiledSteps(profile(GridTable.of(points)), 1)
+    batch = Composition(8, 1, 2, 2, Attended(decode_tokens=32, prefill_pairs=8 * (4 + 4)))
+    assert steps.attention_us(batch) == pytest.approx(8 + 4 + 20 + 16)
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+
+
+def complete(folder: Path) -> None:
+    write(folder, "dense.csv", "layer,tokens,time_us\nmlp,1,2\nmlp,2,3\n")
+    write(folder, "per_sequence.csv", "layer,sequences,time_us\nlm_head,1,2\n")
+    write(folder, "attention.csv", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n16,0,0,0,9\n0,0,1,16,8\n")
+
+
+def test_a_profile_is_read_from_its_three_tables(tmp_path: Path) -> None:
+    complete(tmp_path)
+    found = read_profile(tmp_path)
+    assert found.mixed is None
+    assert found.decode.at(1, 16) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("dense.csv", "layer,tokens,time_us\nmlp,1,nan\n", r"dense\.csv:2: time_us: must be a finite number"),
+        ("dense.csv", "layer,token,time_us\nmlp,1,1\n", r"no column 'tokens' \(did you mean 'token'\?\)"),
+        (
+            "attention.csv",
+            "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n16,0,0,0,9\n",
+            "decoding sequences alone",
+        ),
+        ("per_sequence.csv", "layer,sequences,time_us\nlm_head,-1,1\n", r"per_sequence\.csv:2: sequences"),
+    ],
+)
+def test_a_broken_profile_is_named_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+    complete(tmp_path)
+    write(tmp_path, name, text)
+    with pytest.raises(InputError, match=said):
+        read_profile(tmp_path)
+
+
+META = (
+    '{"engine_kwargs": {"max_num_seqs": 4, "max_num_batched_tokens": 64}, '
+    '"kv_cache": {"block_size": 16, "num_gpu_blocks": 9}}'
+)
+ROW = '{"input_toks": 5, "output_toks": 2, "queued_ts": 1.0, "first_token_ts": 2.0, "last_token_ts": 3.0}\n'
+
+
+def test_a_recorded_run_is_read_with_times_from_its_first_request(tmp_path: Path) -> None:
+    write(tmp_path, "meta.json", META)
+    write(tmp_path, "requests.jsonl", ROW)
+    found = read_run(tmp_path)
+    assert found.requests.arrival_s.tolist() == [0.0]
+    assert (found.first_token_s.tolist(), found.last_token_s.tolist()) == ([1.0], [2.0])
+    assert (found.policy.max_batch, found.policy.token_budget, found.cache_blocks) == (4, 64, 9)
+    assert len(found.time_s) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("requests.jsonl", ROW + "{", r"requests\.jsonl:2: no JSON"),
+        ("requests.jsonl", ROW.replace("5", "0"), r"requests\.jsonl:1: input_toks: must be an integer of at least 1"),
+        ("requests.jsonl", ROW.replace("3.0", "1.5"), "dates run backwards"),
+        ("requests.jsonl", "", "holds no request"),
+        ("meta.json", "{}", "engine_kwargs: missing section"),
+    ],
+)
+def test_a_broken_run_is_named_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+    write(tmp_path, "meta.json", META)
+    write(tmp_path, "requests.jsonl", ROW)
+    write(tmp_path, name, text)
+    with pytest.raises(InputError, match=said):
+        read_run(tmp_path)
