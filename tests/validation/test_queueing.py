@@ -1,0 +1,107 @@
+"""The validation of the estimator: both sides get the same times, and what is stored can be found again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.validation.cases import BANDS, Case, cases
+from benchmarks.validation.errors import Comparison, cell, comparisons
+from benchmarks.validation.estimated import estimated, profile_of
+from benchmarks.validation.simulate import drawn_lengths, half_width, simulate
+from benchmarks.validation.store import digest, load, row_of
+from benchmarks.validation.system import Engine, EngineCost, EnginePool
+from hydra_dse.model.operators import Batch
+from hydra_dse.rng import derive
+from simulators.iteration import Attended, Composition
+
+ENGINE = Engine(t0=5e-4, tw=6e-3, tc=5e-5, tkv=2e-8, tssm=5e-6, tat=1e-9)
+
+
+def test_estimator_and_simulator_are_given_the_same_iteration_times() -> None:
+    batch = Batch(
+        prefill_tokens=np.array([300.0]),
+        prefill_sequences=np.array([2.0]),
+        prefill_pairs=np.array([40_000.0]),
+        decode_sequences=np.array([24.0]),
+        decode_context_tokens=np.array([30_000.0]),
+    )
+    composition = Composition(300, 2, 24, 25, Attended(30_000, 40_000.0, 300, 24))
+    cost = EngineCost(ENGINE, shared=True)
+    work = cost.work(composition)
+    assert EnginePool(ENGINE).time_s(batch)[0] == pytest.approx(work.duration_s, rel=1e-12)
+    usage = work.usage()
+    assert usage is not None
+    assert EnginePool(ENGINE).memory_share(batch)[0] == pytest.approx(usage[0], rel=1e-12)
+
+
+def test_a_stretch_of_decode_steps_has_the_times_of_its_steps() -> None:
+    cost = EngineCost(ENGINE)
+    first = Composition(0, 0, 12, 12, Attended(9_000, 0.0, 0, 12))
+    steps = [cost.work(first.later(step)).duration_s for step in range(40)]
+    assert cost.stretch(first, 40).duration_s.tolist() == steps
+
+
+def test_sets_share_no_configuration_and_cover_every_band_and_policy() -> None:
+    tuning, test = cases("tuning"), cases("test")
+    assert not {digest(case) for case in tuning} & {digest(case) for case in test}
+    for policy in ("chunked", "prefill_first", "disaggregated"):
+        mine = [case for case in test if case.policy == policy]
+        assert all(sum(case.band == band for case in mine) >= 14 for band in range(len(BANDS)))
+    assert {case.arrival_kind for case in test} == {"Poisson", "gamma", "regular", "phases"}
+    assert 0.2 < np.mean([case.memory_bound for case in test]) < 0.4
+
+
+def test_arrivals_of_a_configuration_have_a_rate_of_one() -> None:
+    for case in cases("test"):
+        assert case.arrivals.statistics().rate_per_s == pytest.approx(1.0)
+
+
+def test_stratified_lengths_have_the_mean_of_their_distribution() -> None:
+    case = cases("tuning", 1)[0]
+    points = case.lengths.points()
+    prompt, output = drawn_lengths(case, 4000, derive(0, "lengths"))
+    assert prompt.mean() == pytest.approx(float(points.weight @ points.prompt_tokens), rel=5e-3)
+    assert output.mean() == pytest.approx(float(points.weight @ points.output_tokens), rel=5e-3)
+    assert abs(np.corrcoef(prompt, output)[0, 1]) < 0.05
+
+
+def test_half_widths_are_those_of_student() -> None:
+    # Two values a ± s: t(1, 0.975) = 12.706 standard errors of s.
+    assert half_width(np.array([9.0, 11.0])) == pytest.approx(12.706 * 1.0 / 10.0, rel=1e-4)
+
+
+def test_what_simulation_leaves_uncertain_does_not_count() -> None:
+    def one(left_out: str, estimate: float) -> Comparison:
+        return Comparison("a", "chunked", "Poisson", 0.5, False, "ttft_mean_s", estimate, 1.0, 0.0, True, left_out)
+
+    found = cell([one("", 1.1), one("", 0.9), one("too wide", 5.0)])
+    assert (found.count, found.median, found.signed) == (2, pytest.approx(0.1), pytest.approx(0.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases("slice"), ids=lambda case: case.name)
+def test_a_slice_of_the_simulation_gives_the_stored_values_again(case: Case) -> None:
+    stored, found = load("slice")[case.name], simulate(case, short=True)
+    assert stored[0] == digest(case)
+    written = row_of(case, stored[1])
+    assert row_of(case, found) == written
+
+
+def test_estimates_depend_on_the_configuration_alone() -> None:
+    case = cases("tuning", 3)[2]
+    assert profile_of(case).serving == "disaggregated"
+    assert estimated(case, 3.0).values == estimated(case, 3.0).values
+
+
+def test_stored_results_belong_to_the_configurations_of_the_generator() -> None:
+    for which in ("tuning", "test"):
+        known = load(which)
+        drawn = {case.name: digest(case) for case in cases(which)}
+        assert {name: found[0] for name, found in known.items()} == {name: drawn[name] for name in known}
+
+
+def test_every_stored_configuration_is_compared_or_left_out_with_a_reason() -> None:
+    rows = comparisons("tuning")
+    assert len({row.name for row in rows}) == len(load("tuning"))
+    assert all(np.isfinite(row.error) for row in rows if not row.left_out)
