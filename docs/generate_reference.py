@@ -29,6 +29,7 @@ from hydra_dse.config import (
     experiment_schema,
     hardware_schema,
     lengths_schema,
+    prefix_schema,
     space_schema,
     workload_schema,
 )
@@ -71,6 +72,11 @@ FILES: dict[str, tuple[type[Section], ...]] = {
         lengths_schema.QuantilesSection,
         lengths_schema.EmpiricalSection,
         lengths_schema.LengthsFile,
+        prefix_schema.PrefixesSection,
+        prefix_schema.SystemPromptsSection,
+        prefix_schema.SessionsSection,
+        prefix_schema.TurnsSection,
+        prefix_schema.ThinkSection,
     ),
     "Design": (
         design_schema.DesignSection,

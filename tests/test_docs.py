@@ -102,11 +102,12 @@ def test_no_meaning_is_left_of_a_key_that_is_gone() -> None:
 
 
 def test_every_section_that_a_file_can_hold_is_on_the_page() -> None:
-    from hydra_dse.config import design_schema, experiment_schema, hardware_schema, lengths_schema, space_schema
+    from hydra_dse.config import design_schema, experiment_schema, hardware_schema, lengths_schema, prefix_schema
+    from hydra_dse.config import space_schema as space
     from hydra_dse.config import workload_schema as workload
     from hydra_dse.config.fields import Section
 
-    modules = (design_schema, experiment_schema, hardware_schema, lengths_schema, space_schema, workload)
+    modules = (design_schema, experiment_schema, hardware_schema, lengths_schema, prefix_schema, space, workload)
     declared = {
         item
         for module in modules

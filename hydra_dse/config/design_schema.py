@@ -8,8 +8,10 @@ from pydantic import Field, model_validator
 
 from hydra_dse.config.faults import at_key
 from hydra_dse.config.fields import (
+    Bytes,
     BytesPerSecond,
     Count,
+    Flag,
     Mm,
     Mm2,
     Name,
@@ -121,6 +123,18 @@ class PolicySection(Section):
     batches_in_flight: PositiveCount = 1
     memory_watermark: Annotated[Share, Field(lt=1)] = 0.01
     block_tokens: PositiveCount = 16
+    prefix_cache: Flag = False
+    state_checkpoint_tokens: Count = 2048
+    host_cache: Annotated[Bytes, Field(ge=0)] = 0.0
+    host_bandwidth: Annotated[BytesPerSecond, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _host_has_a_link(self) -> PolicySection:
+        if self.host_cache > 0 and self.host_bandwidth is None:
+            raise at_key("host_cache", "needs host_bandwidth, the link over which cached blocks come back")
+        if self.host_cache > 0 and not self.prefix_cache:
+            raise at_key("host_cache", "is where a prefix cache spills; set prefix_cache: true or leave it out")
+        return self
 
     @model_validator(mode="after")
     def _budget_holds_a_batch(self) -> PolicySection:

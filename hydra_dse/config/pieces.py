@@ -50,7 +50,12 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
 
 def policy_of(section: schema.PolicySection) -> Policy:
     """Return the runtime policy."""
-    return Policy(**section.model_dump())
+    host = {"host_cache", "host_bandwidth"}
+    return Policy(
+        **section.model_dump(exclude=host),
+        host_cache_bytes=section.host_cache,
+        host_bytes_per_s=section.host_bandwidth or 0.0,
+    )
 
 
 def placement_of(section: schema.PlacementSection) -> tuple[str, Placement | None]:

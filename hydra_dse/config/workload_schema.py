@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from hydra_dse.config.faults import at_key
 from hydra_dse.config.fields import (
     Count,
+    Flag,
     Name,
     NonNegativeNumber,
     PositiveCount,
@@ -22,6 +23,7 @@ from hydra_dse.config.fields import (
     Text,
 )
 from hydra_dse.config.lengths_schema import ColumnsSection, LengthsField
+from hydra_dse.config.prefix_schema import PrefixesSection
 from hydra_dse.workload.arrivals import Deterministic, Mmpp, Renewal, poisson
 from hydra_dse.workload.nouns import Arrivals
 from hydra_dse.workload.traces import MAX_ROWS
@@ -114,6 +116,8 @@ class Recorded(Section):
     columns: ColumnsSection | None = None
     limit: Annotated[PositiveCount, Field(le=MAX_ROWS)] = MAX_ROWS
     lengths: Literal["trace", "classes"] = "trace"
+    sessions: Flag = False
+    answer_time_per_token: Annotated[Seconds, Field(ge=0)] = 0.0
 
     @model_validator(mode="after")
     def _timed(self) -> Recorded:
@@ -122,6 +126,7 @@ class Recorded(Section):
         return self
 
 
+STATIONARY = ("deterministic", "poisson", "gamma", "mmpp")
 PROCESSES = ("deterministic", "poisson", "gamma", "mmpp", "piecewise", "diurnal", "trace")
 
 
@@ -188,6 +193,7 @@ class WorkloadSection(Section):
     classes: tuple[ClassSection, ...] = ()
     shifts: tuple[ShiftSection, ...] = ()
     cycle: PositiveSeconds | None = None
+    prefixes: PrefixesSection | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> WorkloadSection:
@@ -208,7 +214,16 @@ class WorkloadSection(Section):
                 raise at_key("shifts", f"no class called {unknown[0]!r}; classes: {', '.join(names) or 'none'}")
             if shift.shares is not None and sum(shift.shares.values()) <= 0:
                 raise at_key("shifts", "the shares of a shift sum to 0; at least one must be above 0")
+        if self.prefixes is not None:
+            self._stationary()
         return self
+
+    def _stationary(self) -> None:
+        """Prefixes are of sampled requests that do not change in time."""
+        if isinstance(self.arrivals, (Recorded, Steps, Wave)):
+            raise at_key("prefixes", f"go with {', '.join(STATIONARY)} arrivals, not with {self.arrivals.process}")
+        if self.shifts:
+            raise at_key("prefixes", "do not go with shifts; drop one of them")
 
 
 def process_of(section: ArrivalsSection) -> Arrivals:

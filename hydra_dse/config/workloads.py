@@ -19,6 +19,7 @@ from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload.lengths import Empirical
 from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, Shift, Slo, Workload
+from hydra_dse.workload.prefixes import Prefixes
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.traces import read_lengths, read_trace
 
@@ -122,9 +123,16 @@ class _Builder:
             source=self.section.source,
             shifts=self._shifts(),
             cycle_s=self.section.cycle,
+            prefixes=self._prefixes(),
         )
         self._check_shifts(workload)
         return LoadedWorkload(workload, self._plain(workload.name), tuple(dict.fromkeys(self.inputs)))
+
+    def _prefixes(self) -> Prefixes | None:
+        from hydra_dse.config.prefix_schema import prefixes_of
+
+        section = self.section.prefixes
+        return None if section is None else prefixes_of(section)
 
     def _try(self, make: Callable[[], Result]) -> Result | None:
         try:
@@ -170,6 +178,7 @@ class _Builder:
         file = self._file(path)
         columns = columns_of(section.columns)
         requests = read_trace(file, kind=section.format, columns=columns, limit=section.limit).requests
+        requests = self._at(("arrivals", "sessions"), lambda: _in_sessions(requests, section))
         replay = self._at(path, lambda: Replay(requests.arrival_s))
         return (replay.with_rate(section.rate) if section.rate else replay), requests
 
@@ -278,6 +287,19 @@ class _Builder:
             for part in (plain, *plain["classes"]):
                 part.pop("model", None)
         return {**plain, "name": name}
+
+
+def _in_sessions(requests: Requests, section: schema.Recorded) -> Requests:
+    """Recorded turns with the think time before each: the gap between their arrivals less the answer's time."""
+    if not section.sessions:
+        return replace(requests, parent=None)
+    parent = requests.parent
+    if parent is None or parent.max() < 0:
+        raise InputError(f"{section.trace} names no turns of a chat (chat_id, parent_chat_id); leave sessions out")
+    before = np.maximum(parent, 0)
+    answer = requests.output_tokens[before] * section.answer_time_per_token
+    gap = requests.arrival_s - requests.arrival_s[before]
+    return replace(requests, think_s=np.where(parent >= 0, np.maximum(gap - answer, 0.0), 0.0))
 
 
 def _slo(section: schema.SloSection | None) -> Slo:

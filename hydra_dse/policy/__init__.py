@@ -24,6 +24,12 @@ class Policy:
         batches_in_flight: batches that alternate over the die families of a pool (1 = families run in turn).
         memory_watermark: share of cache memory kept free at admission.
         block_tokens: tokens per KV block.
+        prefix_cache: keep KV blocks and state checkpoints of requests that have ended in the memory that running
+            ones leave free, least recently used out first, and reuse the longest prefix of a prompt.
+        state_checkpoint_tokens: distance of the checkpoints of recurrent state; 0 = none, and then a model with
+            state reuses nothing.
+        host_cache_bytes: memory of the host to which the cache spills; 0 = none.
+        host_bytes_per_s: bandwidth of the link over which spilled entries come back.
     """
 
     serving: str = "disaggregated"
@@ -34,3 +40,7 @@ class Policy:
     batches_in_flight: int = 1
     memory_watermark: float = 0.01
     block_tokens: int = 16
+    prefix_cache: bool = False
+    state_checkpoint_tokens: int = 2048
+    host_cache_bytes: float = 0.0
+    host_bytes_per_s: float = 0.0

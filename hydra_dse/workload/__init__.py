@@ -18,6 +18,7 @@ from hydra_dse.workload.nouns import (
     Workload,
 )
 from hydra_dse.workload.pieces import Path, Piece, pieces
+from hydra_dse.workload.prefixes import Prefixes, Think
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.sampling import arrival_statistics, at_rate, length_points, long_run_shares, requests
 from hydra_dse.workload.varying import Diurnal, Piecewise
@@ -37,6 +38,7 @@ __all__ = [
     "Path",
     "Piece",
     "Piecewise",
+    "Prefixes",
     "Quantiles",
     "Renewal",
     "Replay",
@@ -44,6 +46,7 @@ __all__ = [
     "Requests",
     "Shift",
     "Slo",
+    "Think",
     "Workload",
     "arrival_statistics",
     "at_rate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hydra_dse.workload.nouns import LengthPoints, Workload
+from hydra_dse.workload.sampling import length_points
 
 
 def context_notes(workload: Workload) -> tuple[str, ...]:
@@ -13,10 +14,11 @@ def context_notes(workload: Workload) -> tuple[str, ...]:
     Such requests are served all the same: a result must say so.
     """
     notes = []
-    for kind in workload.classes:
+    for index, kind in enumerate(workload.classes):
         model = workload.models[kind.model_index]
         limit = model.max_position_embeddings
-        share = _share_beyond(workload, kind.lengths.points(), limit) if limit is not None else 0.0
+        points = kind.lengths.points() if workload.prefixes is None else length_points(workload, index)
+        share = _share_beyond(workload, points, limit) if limit is not None else 0.0
         if share > 0:
             shown = "less than 0.01 %" if share < 1e-4 else f"{share * 100:.2f} %"
             notes.append(

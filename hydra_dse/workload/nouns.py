@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.model.blocks import Model
+from hydra_dse.workload.prefixes import Prefixes
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -21,14 +22,22 @@ class Requests:
         arrival_s: arrival time from the start.
         prompt_tokens, output_tokens: lengths, each at least 1.
         class_index: index into `Workload.classes`.
-        blocks: optional prefix block ids per request (trace-dependent block size), for prefix caching.
+        blocks: optional prefix block ids per request, for prefix caching; those of the prompt, of sampled sessions
+            also of the output.  An id names its block and all before it.
+        block_tokens: tokens of a block, 0 where there are none.
+        parent: index of the turn before in the same session, −1 for the first; None where requests stand alone.
+        think_s: time from the end of that turn to this request's arrival; its `arrival_s` is then what it would be
+            if answers took no time.
     """
 
     arrival_s: FloatArray
     prompt_tokens: IntArray
     output_tokens: IntArray
     class_index: IntArray
-    blocks: tuple[tuple[int, ...], ...] | None = None
+    blocks: tuple[tuple[int, ...] | IntArray, ...] | None = None
+    block_tokens: int = 0
+    parent: IntArray | None = None
+    think_s: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -36,11 +45,16 @@ class Requests:
 
 @dataclass(frozen=True)
 class LengthPoints:
-    """Joint length distribution as weighted points (weights sum to 1): the input of moments and size bins."""
+    """Joint length distribution as weighted points (weights sum to 1): the input of moments and size bins.
+
+    Attributes:
+        cached_tokens: of the prompt, found in a prefix cache and not computed; None = none.
+    """
 
     prompt_tokens: FloatArray
     output_tokens: FloatArray
     weight: FloatArray
+    cached_tokens: FloatArray | None = None
 
     def mean(self, values: FloatArray) -> float:
         """Weighted mean of any function evaluated at the points."""
@@ -138,6 +152,7 @@ class Workload:
         source: where its statistics come from.
         shifts: changes of mix and rate, in order of time; each holds until the next.
         cycle_s: when the shifts start again from the beginning; None = the last one holds for ever.
+        prefixes: shared system prompts and sessions of sampled requests; the rate of the arrivals counts turns.
     """
 
     name: str
@@ -148,6 +163,7 @@ class Workload:
     source: str = ""
     shifts: tuple[Shift, ...] = ()
     cycle_s: float | None = None
+    prefixes: Prefixes | None = None
 
     @property
     def promises(self) -> bool:

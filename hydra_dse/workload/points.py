@@ -96,4 +96,7 @@ def _merged(points: LengthPoints, order: IntArray, cell: IntArray) -> LengthPoin
     weight = np.bincount(place, points.weight[order])
     prompt = np.bincount(place, (points.weight * points.prompt_tokens)[order]) / weight
     output = np.bincount(place, (points.weight * points.output_tokens)[order]) / weight
-    return LengthPoints(prompt, output, weight / weight.sum())
+    cached = None
+    if points.cached_tokens is not None:
+        cached = np.bincount(place, (points.weight * points.cached_tokens)[order]) / weight
+    return LengthPoints(prompt, output, weight / weight.sum(), cached)

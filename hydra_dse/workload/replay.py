@@ -68,8 +68,26 @@ class Replay(Arrivals):
 
 
 def pick(record: Requests, index: IntArray, times_s: FloatArray) -> Requests:
-    """The recorded requests at `index`, arriving at `times_s`."""
+    """The recorded requests at `index`, arriving at `times_s`; a turn whose turn before is left out starts anew."""
     blocks = None if record.blocks is None else tuple(record.blocks[i] for i in index.tolist())
+    parent = think = None
+    if record.parent is not None and record.think_s is not None:
+        parent, think = _parents(record.parent, index), record.think_s[index]
     return Requests(
-        times_s, record.prompt_tokens[index], record.output_tokens[index], record.class_index[index], blocks
+        times_s,
+        record.prompt_tokens[index],
+        record.output_tokens[index],
+        record.class_index[index],
+        blocks,
+        record.block_tokens,
+        parent,
+        think,
     )
+
+
+def _parents(parent: IntArray, index: IntArray) -> IntArray:
+    """Places of the turns before among the picked ones; one picked later (a window that wraps) is no turn before."""
+    place = np.full(len(parent), -1, dtype=np.int64)
+    place[index[::-1]] = np.arange(len(index))[::-1]
+    before = np.where(parent[index] >= 0, place[parent[index]], -1)
+    return np.asarray(np.where(before < np.arange(len(index)), before, -1))

@@ -12,6 +12,7 @@ from hydra_dse.workload import shifts as shifting
 from hydra_dse.workload.nouns import ArrivalStatistics, IntArray, LengthPoints, Requests, Workload
 from hydra_dse.workload.points import MAX_POINTS, thin
 from hydra_dse.workload.replay import Replay, pick
+from hydra_dse.workload.turns import draw_turns, turn_points
 
 
 def requests(workload: Workload, count: int, rng: np.random.Generator, start_share: float | None = None) -> Requests:
@@ -34,6 +35,9 @@ def requests(workload: Workload, count: int, rng: np.random.Generator, start_sha
     for_times, for_classes, for_lengths = rng.spawn(3)
     if workload.replay is not None:
         return _replayed(workload, count, for_times, for_classes, start_share)
+    if workload.prefixes is not None:
+        [for_prefixes] = rng.spawn(1)
+        return draw_turns(workload, workload.prefixes, count, for_times, for_classes, for_lengths, for_prefixes)
     times = shifting.warp(workload, workload.arrivals.sample(count, for_times))
     classes = _classes(workload, times, for_classes)
     prompt, output = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -82,6 +86,8 @@ def length_points(workload: Workload, class_index: int | None = None) -> LengthP
 
     A mixture over the classes (for a workload with shifts: at its long-run shares), or one class alone.
     """
+    if workload.prefixes is not None and workload.replay is None:
+        return turn_points(workload, workload.prefixes, class_index)
     if class_index is not None:
         return thin(workload.classes[class_index].lengths.points())
     shares = long_run_shares(workload)
@@ -115,6 +121,8 @@ def arrival_statistics(workload: Workload) -> ArrivalStatistics:
     Shifts of the rate that repeat add to the CV as the steps of a piecewise rate do.
     """
     own = workload.arrivals.statistics()
+    if workload.prefixes is not None and workload.prefixes.mean_turns > 1.0:
+        return _of_turns(own, workload.prefixes.mean_turns)
     parts = shifting.phases(workload)
     if all(part.rate_factor == 1.0 for part in parts):
         return own
@@ -124,6 +132,11 @@ def arrival_statistics(workload: Workload) -> ArrivalStatistics:
     mean = sum(part.weight for part in parts if part.rate_factor > 0) / factor
     second = (1 + own.cv**2) * sum(part.weight / part.rate_factor for part in parts if part.rate_factor > 0) / factor
     return ArrivalStatistics(own.rate_per_s * factor, float(np.sqrt(max(second / mean**2 - 1, 0.0))))
+
+
+def _of_turns(starts: ArrivalStatistics, mean_turns: float) -> ArrivalStatistics:
+    """First turns arrive as sessions do, all others after independent think times: as good as Poisson."""
+    return ArrivalStatistics(starts.rate_per_s, float(np.sqrt(1.0 + (starts.cv**2 - 1.0) / mean_turns)))
 
 
 def at_rate(workload: Workload, rate_per_s: float) -> Workload:

@@ -31,6 +31,7 @@ def read_jsonl(path: Path, kind: str, limit: int) -> Trace:
         InputError: with file and line of every fault (the first ten).
     """
     dialect = DIALECTS[kind]
+    places: dict[object, int] = {}
     recorder = Recorder(str(path), limit)
     complete = True
     with opened(path) as stream:
@@ -41,11 +42,11 @@ def read_jsonl(path: Path, kind: str, limit: int) -> Trace:
                 complete = not text.strip()
                 break
             if text.strip():
-                _take(recorder, number, text, dialect)
+                _take(recorder, number, text, dialect, places)
     return recorder.finish(kind, complete=complete, block_tokens=dialect.block_tokens)
 
 
-def _take(recorder: Recorder, line: int, text: str, dialect: Dialect) -> None:
+def _take(recorder: Recorder, line: int, text: str, dialect: Dialect, places: dict[object, int]) -> None:
     try:
         row: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -64,7 +65,19 @@ def _take(recorder: Recorder, line: int, text: str, dialect: Dialect) -> None:
     output = recorder.tokens(line, row["output_length"], "output_length")
     blocks = _blocks(recorder, line, row.get("hash_ids", []))
     if time_s is not None and prompt is not None and output is not None and blocks is not None:
+        before = len(recorder)
         recorder.add(line, time_s, prompt, output, blocks)
+        if "chat_id" in row and len(recorder) > before:
+            _link(recorder, row, places)
+
+
+def _link(recorder: Recorder, row: dict[str, Any], places: dict[object, int]) -> None:
+    """Note the row of the turn before; chats are known by the numbers or texts that name them."""
+    chat, parent = row["chat_id"], row.get("parent_chat_id", -1)
+    known = isinstance(parent, (int, str))
+    recorder.parents.append(places.get(parent, -1) if known else -1)
+    if isinstance(chat, (int, str)):
+        places[chat] = len(recorder) - 1
 
 
 def _blocks(recorder: Recorder, line: int, value: object) -> tuple[int, ...] | None:

@@ -72,10 +72,14 @@ class Recorder:
     timed: bool = True
     skipped: int = 0
     faults: list[Fault] = field(default_factory=list)
+    parents: array[int] = field(default_factory=lambda: array("q"))
     _times: array[float] = field(default_factory=lambda: array("d"))
     _prompts: array[int] = field(default_factory=lambda: array("q"))
     _outputs: array[int] = field(default_factory=lambda: array("q"))
     _blocks: list[tuple[int, ...]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._prompts)
 
     @property
     def full(self) -> bool:
@@ -149,7 +153,16 @@ class Recorder:
         times = np.array(self._times, dtype=np.float64)
         prompts, outputs = np.array(self._prompts, dtype=np.int64), np.array(self._outputs, dtype=np.int64)
         blocks = tuple(self._blocks) if self._blocks else None
-        requests = Requests(times - times[0], prompts, outputs, np.zeros(len(times), dtype=np.int64), blocks)
+        requests = Requests(
+            times - times[0],
+            prompts,
+            outputs,
+            np.zeros(len(times), dtype=np.int64),
+            blocks,
+            block_tokens=(block_tokens or 0) if blocks else 0,
+            # A trace of which only some rows name their chat has no sessions.
+            parent=np.array(self.parents, dtype=np.int64) if len(self.parents) == len(times) else None,
+        )
         return Trace(requests, kind, self.path, self.skipped, complete, block_tokens)
 
 
