@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.company import packing_of
-from hydra_dse.estimator.iteration import PrefillTimes, decode_batch, prefill_times
+from hydra_dse.estimator.iteration import PrefillTimes, decode_batch, prefill_times, whole_prompt_times
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
@@ -80,13 +80,15 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     memory = memory_of(profile, lengths, np.ones(profile.size))
     nodes = nodes_of(profile.max_batch)
     beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0))[:, None]
-    running = np.zeros_like(beside) if first else beside
-    budget = np.maximum(profile.token_budget[:, None] - running, 1.0)
+    if first:
+        prompts = whole_prompt_times(pool, profile.token_budget, lengths).repeated(beside.shape[1])
+    else:
+        prompts = prefill_times(pool, np.maximum(profile.token_budget[:, None] - beside, 1.0), beside, lengths)
     return Tables(
         nodes=nodes,
         step_s=np.asarray(pool.time_s(decode_batch(nodes.batch, lengths)), dtype=float),
         beside=beside,
-        prompts=prefill_times(pool, budget, running, lengths),
+        prompts=prompts,
         memory=memory,
         limit=memory.limited(profile.max_batch),
         top=np.minimum(top, memory.limited(top)),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.whole import packed_whole
 from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import PoolModel
 
@@ -79,6 +80,13 @@ class PrefillTimes:
         """Time of a prompt token in a full iteration."""
         return self.full_s / self.budget
 
+    def repeated(self, count: int) -> PrefillTimes:
+        """The one column of each design, for as many batches beside which prompts are timed."""
+        return PrefillTimes(
+            *(np.repeat(x, count, axis=1) for x in (self.alone_s, self.iterations, self.last_s)),
+            *(np.repeat(x, count, axis=1) for x in (self.full_s, self.shared_s, self.budget)),
+        )
+
     def columns(self, index: NDArray[np.int64]) -> PrefillTimes:
         """One column j per design, kept as an axis of length 1."""
         pick, wide = index[:, None], index[:, None, None]
@@ -116,6 +124,40 @@ def prefill_times(pool: PoolModel, budget: FloatArray, sequences: FloatArray, le
         full_s=full_s,
         shared_s=_shared(pool, budget, sequences, lengths),
         budget=budget,
+    )
+
+
+def whole_prompt_times(pool: PoolModel, budget: FloatArray, lengths: LengthMoments) -> PrefillTimes:
+    """Times of prompts that are never cut, in iterations of their own, as columns of shape (n, 1[, bins]).
+
+    Args:
+        pool: model of the pool.
+        budget: prompt tokens up to which prompts share an iteration, shape (n,).
+        lengths: of the requests.
+    """
+    n, sizes = len(budget), lengths.prompt_bins.size
+    chunk = np.broadcast_to(sizes, (n, len(sizes)))
+    zero, one = np.zeros_like(chunk), np.ones_like(chunk)
+    alone_s = _ask(pool, chunk_batch(chunk, zero, one, zero, lengths), chunk.shape)[:, None, :]
+    found = packed_whole(budget, lengths)
+    none = np.zeros_like(found.tokens)
+    full = Batch(
+        prefill_tokens=found.tokens,
+        prefill_sequences=found.prompts,
+        prefill_pairs=found.pairs,
+        prefill_context_tokens=found.tokens,
+        decode_sequences=none,
+        decode_context_tokens=none,
+        emitted_tokens=found.prompts,
+    )
+    column = np.maximum(budget, 2.0 * lengths.prompt)[:, None]
+    return PrefillTimes(
+        alone_s=alone_s,
+        iterations=np.ones_like(alone_s),
+        last_s=alone_s,
+        full_s=_ask(pool, full, none.shape).mean(axis=1, keepdims=True),
+        shared_s=_shared(pool, column, np.zeros_like(column), lengths),
+        budget=found.tokens.mean(axis=1, keepdims=True),
     )
 
 

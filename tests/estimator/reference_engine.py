@@ -135,7 +135,7 @@ class Decoders:
 
 
 class Prompts:
-    """Waiting prompts and the one in progress; `pack` takes chunks in order up to a budget."""
+    """Waiting prompts and the one in progress; `pack` takes chunks (prefill first: whole prompts) up to a budget."""
 
     def __init__(self, prompt: np.ndarray, rules: Rules, cache: Cache, log: Log) -> None:
         self.prompt, self.rules, self.cache, self.log = prompt, rules, cache, log
@@ -163,6 +163,8 @@ class Prompts:
             if self.active and self.done[self.active[0]] < self.length(self.active[0]):
                 i = self.active[0]
             elif self.waiting and slots > 0 and self.cache.fits(self.length(self.waiting[0])):
+                if self.rules.prefill_first and tokens and self.length(self.waiting[0]) > budget - tokens:
+                    break
                 i = self.waiting.popleft()
                 slots -= 1
                 self.cache.used += self.cache.size(self.length(i))
@@ -172,7 +174,9 @@ class Prompts:
                     self.log.scheduled_s[i] = now
             else:
                 break
-            chunk = min(budget - tokens, self.length(i) - self.done[i])
+            chunk = self.length(i) - self.done[i]
+            if not self.rules.prefill_first:
+                chunk = min(budget - tokens, chunk)
             pairs += chunk * (self.done[i] + chunk / 2)
             self.done[i] += chunk
             tokens += chunk
