@@ -6,8 +6,8 @@ from hydra_dse.mapping.flows import Flows, LedgerRow, flows_of, ledger, operator
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.identity import components_key, mapping_key, package_key, token
-from hydra_dse.mapping.layout import memory_sites
-from hydra_dse.mapping.lower import map_design, map_operands
+from hydra_dse.mapping.layout import imbalance, memory_sites, overlaps
+from hydra_dse.mapping.lower import keeps_weights, map_design, map_operands
 from hydra_dse.mapping.nouns import (
     ExecutionGroup,
     MappedDesign,
@@ -36,6 +36,8 @@ __all__ = [
     "flows_of",
     "groups_of_class",
     "groups_of_pool",
+    "imbalance",
+    "keeps_weights",
     "ledger",
     "map_design",
     "map_operands",
@@ -45,6 +47,7 @@ __all__ = [
     "memory_violations",
     "operands_of",
     "operator_traffic",
+    "overlaps",
     "package_key",
     "pool_names",
     "precision_of",

@@ -17,6 +17,8 @@ from hydra_dse.mapping.nouns import MemorySite
 
 FloatArray = NDArray[np.float64]
 
+_ROUNDING = 1e-13
+
 
 def memory_sites(package: Package) -> tuple[MemorySite, ...]:
     """Return the stacks of a package in component order, then the memory fixed to its dies."""
@@ -58,7 +60,7 @@ def _die_sites(package: Package) -> list[MemorySite]:
 def bandwidth_shares(sites: Sequence[MemorySite]) -> FloatArray:
     """Each site's share of the bandwidth of all: its share of every operand."""
     bandwidth = np.array([site.bandwidth_bytes_per_s for site in sites], dtype=np.float64)
-    total = bandwidth.sum()
+    total = bandwidth.cumsum()[-1] if len(bandwidth) else 0.0  # in order, as for many packages at once
     return bandwidth / total if total > 0 else bandwidth
 
 
@@ -69,15 +71,18 @@ def work_shares(chiplets: Sequence[Chiplet]) -> FloatArray:
         rate = np.array([die.vector_flops_per_s for die in chiplets], dtype=np.float64)
     if not rate.sum() > 0:
         rate = np.ones(len(chiplets))
-    return np.asarray(rate / rate.sum())
+    return np.asarray(rate / rate.cumsum()[-1])
 
 
 def overlaps(rows: FloatArray, columns: FloatArray) -> FloatArray:
-    """Overlap of two cuts of the unit interval, shape (rows, columns); sums to 1."""
-    row_ends, column_ends = rows.cumsum(), columns.cumsum()
-    low = np.maximum((row_ends - rows)[:, None], column_ends - columns)
-    high = np.minimum(row_ends[:, None], column_ends)
-    return np.asarray(np.maximum(high - low, 0.0))
+    """Overlap of two cuts of the unit interval, shapes (..., rows), (..., columns) to (..., rows, columns); sums to 1.
+
+    What is less than rounding leaves of a sum is none: it would stand for a path that no byte takes.
+    """
+    row_ends, column_ends = rows.cumsum(axis=-1), columns.cumsum(axis=-1)
+    low = np.maximum((row_ends - rows)[..., :, None], (column_ends - columns)[..., None, :])
+    width = np.minimum(row_ends[..., :, None], column_ends[..., None, :]) - low
+    return np.where(width > _ROUNDING, width, 0.0)
 
 
 def fetch_matrix(site_share: FloatArray, work_share: FloatArray, homes: str) -> FloatArray:

@@ -20,7 +20,8 @@ from hydra_dse.model.operators import Batch, Demand, Number
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import DieRates, DieShare, activity, compute_time_s, die_energy_j, rows_of, stack_rates
 from hydra_dse.profile.envelope import envelope
-from hydra_dse.profile.rows import READS, WEIGHTS, WRITES, PoolRow
+from hydra_dse.profile.row_table import RowTable, widened
+from hydra_dse.profile.rows import READS, WEIGHTS, WRITES
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -58,23 +59,16 @@ class PoolBlock:
     resources of two pools of a design line up.
     """
 
-    def __init__(self, rows: Sequence[PoolRow], precision: Precision, links: int, sites: int) -> None:
-        first = rows[0]
+    def __init__(self, table: RowTable, precision: Precision, links: int, sites: int) -> None:
         self.precision = precision
-        self.names, self.group_dies = first.names, first.group_dies
-        self.parallelism = first.parallelism
-        link_s = _stack([row.link_s for row in rows], links)
-        site_s = _stack([row.site_s for row in rows], sites)
-        self.link_s, self.site_s = link_s, site_s
-        self.terms = _terms(first, link_s, site_s)
-        self.hop_j = np.array([row.byte_hops * row.link_j for row in rows]).T
-        self.site_j = np.array([row.site_j for row in rows]).T
-        self.latency_s = np.array([row.latency_s for row in rows]).T
-        self.resident = np.array([row.resident for row in rows]).T
-        self.imbalance = np.array([row.imbalance for row in rows]).T
-        self.share = np.moveaxis(np.array([row.share for row in rows]), 0, -1)
-        self.count = np.array([row.count for row in rows]).T
-        self.rates = [_RateRows([row.rates[die] for row in rows]) for die in range(len(first.names))]
+        self.names, self.group_dies = table.names, table.group_dies
+        self.parallelism = table.parallelism
+        self.link_s, self.site_s = widened(table.link_s, links), widened(table.site_s, sites)
+        self.terms = _terms(table)
+        self.hop_j, self.site_j = table.hop_j, table.site_j
+        self.latency_s, self.resident, self.imbalance = table.latency_s, table.resident, table.imbalance
+        self.share, self.count = table.share, table.count
+        self.rates = [_RateRows(rates) for rates in table.rates]
 
     def time_s(self, batch: Batch, rows: IntArray, in_flight: Number) -> Number:
         """Return the time of an iteration of designs with the given rows; `in_flight` broadcasts with the batch."""
@@ -261,17 +255,17 @@ def _largest(values: Sequence[Number]) -> Number:
     return most
 
 
-def _terms(first: PoolRow, link_s: FloatArray, site_s: FloatArray) -> list[OperatorTerms]:
+def _terms(table: RowTable) -> list[OperatorTerms]:
     links: dict[tuple[int, ...], FloatArray] = {}
     sites: dict[tuple[int, ...], FloatArray] = {}
     terms = []
-    for mapped, moves in zip(first.operators, first.transfer_patterns, strict=True):
+    for mapped, moves in zip(table.operators, table.transfer_patterns, strict=True):
         patterns, kinds = _used(mapped)
         patterns += moves
         if patterns not in links:
-            links[patterns] = _rows_last(envelope(link_s[:, np.array(patterns, dtype=np.int64)]))
+            links[patterns] = _rows_last(envelope(table.link_s[:, np.array(patterns, dtype=np.int64)]))
         if kinds not in sites:
-            sites[kinds] = _rows_last(envelope(site_s[:, np.array(kinds, dtype=np.int64)]))
+            sites[kinds] = _rows_last(envelope(table.site_s[:, np.array(kinds, dtype=np.int64)]))
         terms.append(OperatorTerms(mapped, patterns, kinds, links[patterns], sites[kinds]))
     return terms
 
@@ -289,11 +283,3 @@ def _used(mapped: MappedOperator) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _rows_last(loads: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(loads, 0, -1))
-
-
-def _stack(tables: Sequence[FloatArray], width: int) -> FloatArray:
-    """Stack tables (a, resources), padded with zeros to `width` resources: shape (rows, a, width)."""
-    stacked = np.zeros((len(tables), tables[0].shape[0], width))
-    for number, table in enumerate(tables):
-        stacked[number, :, : table.shape[1]] = table
-    return stacked

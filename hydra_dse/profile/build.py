@@ -22,20 +22,28 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-def build_profile(designs: Sequence[Design], model: Model, calibration: CalibrationSet) -> ServiceProfile:
+def build_profile(
+    designs: Sequence[Design], model: Model, calibration: CalibrationSet, *, vectorised: bool = True
+) -> ServiceProfile:
     """Profile placed designs that share serving, batching and scheduling policy.
 
     Designs that cannot serve the model keep their place, with violations and NaN for every time.
+
+    Args:
+        designs: placed.
+        model: that they serve.
+        calibration: of the dies.
+        vectorised: lower designs of one recipe together; False = one by one, the readable reference (same results).
 
     Raises:
         InputError: no designs, or designs of different policies.
     """
     policy = _common_policy(designs)
-    table = HardwareTable(model, calibration)
+    table = HardwareTable(model, calibration, vectorised)
     index = np.array(table.index(designs), dtype=np.int64)
     names = pool_names(designs[0])
     in_flight = _of([float(design.policy.batches_in_flight) for design in designs])
-    pools = {name: ProfiledPool(_members(table.entries, index, at), in_flight) for at, name in enumerate(names)}
+    pools = {name: ProfiledPool(_members(table, index, at), in_flight) for at, name in enumerate(names)}
     contention = ProfiledContention(pools[names[0]], pools[names[1]]) if len(names) == 2 else None
 
     def per_design(value: Callable[[Hardware], float]) -> FloatArray:
@@ -52,7 +60,7 @@ def build_profile(designs: Sequence[Design], model: Model, calibration: Calibrat
         contention=contention,
         max_batch=_of([float(design.policy.max_batch) for design in designs]),
         token_budget=_of([float(design.policy.token_budget) for design in designs]),
-        cache_bytes=per_design(_cache_bytes) * free,
+        cache_bytes=per_design(lambda entry: entry.cache_bytes) * free,
         kv_bytes_per_token=_of([entry.kv_bytes_per_token for entry in operands])[index],
         state_bytes_per_sequence=_of([entry.state_bytes_per_sequence for entry in operands])[index],
         block_tokens=_of([float(design.policy.block_tokens) for design in designs]),
@@ -77,30 +85,22 @@ def _common_policy(designs: Sequence[Design]) -> Policy:
     return first
 
 
-def _cache_bytes(entry: Hardware) -> float:
-    return entry.mapped.memory.cache_bytes if entry.mapped is not None and entry.rows else 0.0
-
-
 def _of(values: Sequence[float]) -> FloatArray:
     return np.array(values, dtype=np.float64)
 
 
-def _members(entries: Sequence[Hardware], index: IntArray, pool: int) -> list[Members]:
-    """Group designs by the signature of a pool and stack the rows of each group."""
-    groups: dict[object, list[int]] = {}
-    for number, entry in enumerate(entries):
-        if entry.rows:
-            groups.setdefault((entry.precision, entry.rows[pool].signature), []).append(number)
-    rows_of_all = [row for entry in entries for row in entry.rows]
-    links = max((row.link_s.shape[1] for row in rows_of_all if row.link_s.size), default=1)
-    sites = max((row.site_s.shape[1] for row in rows_of_all if row.site_s.size), default=1)
+def _members(table: HardwareTable, index: IntArray, pool: int) -> list[Members]:
+    """A block for each group of hardware that is evaluated together, with its designs."""
+    lowered = table.pools[pool] if pool < len(table.pools) else []
+    tables = [one.table for mine in table.pools for one in mine]
+    links = max((one.link_s.shape[2] for one in tables), default=1)
+    sites = max((one.site_s.shape[2] for one in tables), default=1)
     members = []
-    for numbers in groups.values():
-        row_of = np.full(len(entries), -1, dtype=np.int64)
-        row_of[numbers] = np.arange(len(numbers))
+    for one in lowered:
+        row_of = np.full(len(table.entries), -1, dtype=np.int64)
+        row_of[one.entries] = np.arange(len(one.entries))
         rows = row_of[index]
         designs = np.flatnonzero(rows >= 0)
-        alike = [entries[number].rows[pool] for number in numbers]
-        block = PoolBlock(alike, entries[numbers[0]].precision, links, sites)
-        members.append(Members(designs, rows[designs], block))
+        precision = table.entries[one.entries[0]].precision
+        members.append(Members(designs, rows[designs], PoolBlock(one.table, precision, links, sites)))
     return members

@@ -25,7 +25,7 @@ def envelope(loads: FloatArray) -> FloatArray:
         Shape (rows, patterns, kept), padded with zeros; `kept` is the largest number that any row needs (≥ 1).
     """
     rows, patterns, _ = loads.shape
-    if patterns == 0 or rows == 0:
+    if patterns == 0 or rows == 0 or loads.shape[2] == 0:
         return np.zeros((rows, patterns, 1))
     # Two passes: a few strong candidates remove most resources, then the rest are compared pairwise.
     strong = np.concatenate([loads.argmax(axis=2), loads.sum(axis=1).argmax(axis=1)[:, None]], axis=1)

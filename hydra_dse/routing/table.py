@@ -68,6 +68,23 @@ class RouteTable:
             pairs, here, target = pairs[going], there[going], target[going]
         return matrix
 
+    @cached_property
+    def paths(self) -> NDArray[np.int32]:
+        """Shape (slots, slots, longest path): the links of each path in order, -1 where it has ended."""
+        size = len(self.topology.slots)
+        pairs = np.flatnonzero(self.reachable & ~np.eye(size, dtype=bool))
+        here, target = pairs // size, pairs % size
+        steps = []
+        while len(pairs):
+            there = self.next_slot[here, target]
+            step = np.full(size * size, -1, dtype=np.int32)
+            step[pairs] = self.link_index[here, there]
+            steps.append(step)
+            going = there != target
+            pairs, here, target = pairs[going], there[going], target[going]
+        taken = np.stack(steps, axis=-1) if steps else np.full((size * size, 0), -1, dtype=np.int32)
+        return taken.reshape(size, size, len(steps))
+
     def path(self, source: int, target: int) -> tuple[int, ...]:
         """Link indices from `source` to `target`, in order; empty for a slot to itself.
 
