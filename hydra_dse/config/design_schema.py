@@ -16,6 +16,7 @@ from hydra_dse.config.fields import (
     Mm2,
     Name,
     PositiveCount,
+    Seconds,
     Section,
     Share,
     Text,
@@ -116,10 +117,10 @@ class PolicySection(Section):
     """The runtime policy."""
 
     serving: Literal["colocated", "disaggregated"] = "disaggregated"
-    batching: Literal["chunked", "prefill_first"] = "chunked"
+    batching: Literal["chunked", "prefill_first", "static"] = "chunked"
     max_batch: PositiveCount = 64
     token_budget: PositiveCount = 2048
-    scheduling: Literal["fcfs", "sjf"] = "fcfs"
+    scheduling: Literal["fcfs", "sjf", "hrrn", "edf", "least_slack"] = "fcfs"
     batches_in_flight: PositiveCount = 1
     memory_watermark: Annotated[Share, Field(lt=1)] = 0.01
     block_tokens: PositiveCount = 16
@@ -127,6 +128,9 @@ class PolicySection(Section):
     state_checkpoint_tokens: Count = 2048
     host_cache: Annotated[Bytes, Field(ge=0)] = 0.0
     host_bandwidth: Annotated[BytesPerSecond, Field(gt=0)] | None = None
+    max_waiting: PositiveCount | None = None
+    ageing: Annotated[Seconds, Field(gt=0)] | None = None
+    class_preemption: Flag = False
 
     @model_validator(mode="after")
     def _host_has_a_link(self) -> PolicySection:
@@ -134,6 +138,16 @@ class PolicySection(Section):
             raise at_key("host_cache", "needs host_bandwidth, the link over which cached blocks come back")
         if self.host_cache > 0 and not self.prefix_cache:
             raise at_key("host_cache", "is where a prefix cache spills; set prefix_cache: true or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _closed_batches_stay_closed(self) -> PolicySection:
+        if self.class_preemption and self.batching == "static":
+            raise at_key(
+                "class_preemption",
+                "nobody joins a running static batch, so nobody can be preempted for it; drop class_preemption or set "
+                "batching to chunked or prefill_first",
+            )
         return self
 
     @model_validator(mode="after")

@@ -50,11 +50,12 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
 
 def policy_of(section: schema.PolicySection) -> Policy:
     """Return the runtime policy."""
-    host = {"host_cache", "host_bandwidth"}
+    renamed = {"host_cache", "host_bandwidth", "ageing"}
     return Policy(
-        **section.model_dump(exclude=host),
+        **section.model_dump(exclude=renamed),
         host_cache_bytes=section.host_cache,
         host_bytes_per_s=section.host_bandwidth or 0.0,
+        ageing_s=section.ageing,
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.estimate import ClassSlo, estimate
+from hydra_dse.estimator.orders import order_notes
 from hydra_dse.estimator.pieces import estimate_pieces
 from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
@@ -64,7 +65,7 @@ def estimate_designs(
             profile = build_profile([placed[row] for row in block], model, calibration)
             parts.append((block, _estimated(profile, workload, course, calibration, percentiles, max_rate)))
     table = scatter(parts, len(designs))
-    notes = (*table.notes, *context_notes(workload))
+    notes = (*table.notes, *context_notes(workload), *order_notes([design.policy for design in designs], workload))
     return EstimateTable(table.metrics, table.low, table.high, table.violations, notes)
 
 

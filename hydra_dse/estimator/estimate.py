@@ -122,7 +122,13 @@ def estimate(
 
 
 def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
-    """The solver of the profile's serving policy."""
+    """The solver of the profile's serving policy.
+
+    Raises:
+        InputError: static batches.
+    """
+    if profile.batching == "static":
+        raise InputError("policy.batching: the estimator does not know static batches; simulate such a design")
     with np.errstate(all="ignore"):
         if profile.serving == "disaggregated":
             return Disaggregated.of(profile, lengths)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SERVING = ("colocated", "disaggregated")
-BATCHING = ("chunked", "prefill_first")
-SCHEDULING = ("fcfs", "sjf")
+BATCHING = ("chunked", "prefill_first", "static")
+SCHEDULING = ("fcfs", "sjf", "hrrn", "edf", "least_slack")
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,15 @@ class Policy:
     Attributes:
         serving: `"colocated"` (one pool runs mixed iterations) or `"disaggregated"` (a prefill and a decode pool).
         batching: `"chunked"` (decode tokens first, the rest of the budget to prompts: Sarathi, vLLM v1) or
-            `"prefill_first"` (prefill-only iterations while prompts wait: vLLM v0).  A disaggregated prefill
-            pool batches prompts up to the token budget either way.
+            `"prefill_first"` (prefill-only iterations while prompts wait: vLLM v0), or `"static"` (an idle engine
+            takes up to `max_batch` waiting requests, which run until the last of them ends; nobody joins).  A
+            disaggregated prefill pool batches prompts up to the token budget in any case; static batches are
+            formed by its decode pool.
         max_batch: sequences that may be in service at once (colocated: prefilling + decoding; disaggregated: decoding).
         token_budget: tokens of one iteration over all batches in flight.
-        scheduling: order of waiting prompts: `"fcfs"` or `"sjf"` (shortest prompt first).
+        scheduling: order of waiting prompts of one priority: `"fcfs"`, `"sjf"` (shortest prompt first), `"hrrn"`
+            (longest wait relative to the prompt), `"edf"` (earliest deadline: arrival + the TTFT bound of the class)
+            or `"least_slack"` (that deadline less the prompt's own time).
         batches_in_flight: batches that alternate over the die families of a pool (1 = families run in turn).
         memory_watermark: share of cache memory kept free at admission.
         block_tokens: tokens per KV block.
@@ -30,6 +34,11 @@ class Policy:
             state reuses nothing.
         host_cache_bytes: memory of the host to which the cache spills; 0 = none.
         host_bytes_per_s: bandwidth of the link over which spilled entries come back.
+        max_waiting: requests that may wait for their prompt; one that finds so many is refused.  None = no limit.
+        ageing_s: at every multiple of it all waiting requests rise by one priority, so that a request of priority
+            `k` is overtaken only by those that come within `(k + 1)·ageing_s` of it.  None = they never rise.
+        class_preemption: a waiting request takes slots and memory from requests of lower priority in service,
+            newest of the lowest first; these are computed again.
     """
 
     serving: str = "disaggregated"
@@ -44,3 +53,6 @@ class Policy:
     state_checkpoint_tokens: int = 2048
     host_cache_bytes: float = 0.0
     host_bytes_per_s: float = 0.0
+    max_waiting: int | None = None
+    ageing_s: float | None = None
+    class_preemption: bool = False

@@ -17,6 +17,7 @@ from hydra_dse.workload.nouns import (
     Slo,
     Workload,
 )
+from hydra_dse.workload.orders import check_order
 from hydra_dse.workload.pieces import Path, Piece, pieces
 from hydra_dse.workload.prefixes import Prefixes, Think
 from hydra_dse.workload.replay import Replay
@@ -50,6 +51,7 @@ __all__ = [
     "Workload",
     "arrival_statistics",
     "at_rate",
+    "check_order",
     "context_notes",
     "fixed",
     "length_points",

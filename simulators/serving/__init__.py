@@ -2,8 +2,12 @@
 
 The policy, as any other implementation of it must follow it:
 
-- Waiting prompts are ordered by arrival (`fcfs`) or by length (`sjf`); preempted requests come before all others.
-  The head of the queue waits for memory, those behind it wait for the head.
+- Waiting prompts are ordered by priority (0 first), then by the order of the policy (`simulators.serving.waiting`);
+  preempted requests come before all others of their level.  At every tick of `ageing_s` all that wait rise by one
+  priority.  The head of the queue waits for memory, those behind it wait for the head.
+- An arrival that finds `max_waiting` requests waiting is refused, whatever its priority.
+- With `class_preemption` the head takes the slot and the memory that it needs from sequences of lower priority, newest
+  of the lowest first, at most one request an iteration; a sequence that has aged as far as the head is spared.
 - The prefill of a request starts only when memory for its whole prompt is free: `⌈prompt/block⌉` KV blocks and its
   state slot, with the watermark still free afterwards.  The memory is taken at once.
 - An iteration that ends the prefill of a prompt emits its first token.  Its KV is cached by the first decode step:
@@ -12,6 +16,10 @@ The policy, as any other implementation of it must follow it:
   prompts, first those under way, then new ones while fewer than `max_batch` sequences are in service.
 - `prefill_first` (vLLM v0): while prompts can start, iterations of whole prompts up to the budget (a longer prompt
   runs alone), never mixed with decode; decode steps otherwise.  `max_batch` limits sequences in service.
+- `static`: an idle engine admits waiting requests up to `max_batch` and memory, computes all their prompts in
+  iterations up to the budget, and then decodes until the last of them ends.  It never waits to fill a batch.  Members
+  that have ended are no longer computed and free their memory; nobody takes their slot.  Disaggregated, the decode
+  pool forms such batches of requests that were handed over.
 - `disaggregated`: the prefill pool takes chunks up to the token budget; requests that have finished prefill keep
   their memory and wait, in order, for one of `max_batch` decode slots; no prefill iteration starts while `max_batch`
   of them wait.  Between pools a request is a pointer, or moves by a timed transfer.

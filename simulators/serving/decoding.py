@@ -103,6 +103,10 @@ class DecodeSet:
         sequence.target += steps
         sequence.done = sequence.target
 
+    def grown(self, sequence: Sequence) -> int:
+        """Tokens that a member has cached since it joined."""
+        return self.step - sequence.joined_step
+
     def _phase(self, sequence: Sequence) -> int:
         """Steps, modulo the block size, at which the sequence needs a new block: its cached tokens fill the last."""
         return (sequence.joined_step - sequence.target) % self._block_tokens

@@ -162,6 +162,24 @@ class Engine:
         )
 
 
+class PromptTimes:
+    """Seconds that a prompt of so many tokens takes alone and in one piece, each computed once."""
+
+    def __init__(self, cost: IterationCost) -> None:
+        self._cost = cost
+        self._seconds: dict[int, float] = {}
+
+    def __call__(self, tokens: int) -> float:
+        """Return the time of `tokens` prompt tokens."""
+        if tokens not in self._seconds:
+            whole, *windowed = (
+                Attended(0, chunk_pairs(0, tokens, window), tokens) for window in (None, *self._cost.windows)
+            )
+            work = self._cost.work(Composition(tokens, 1, 0, 1, whole, tuple(windowed)))
+            self._seconds[tokens] = work.duration_s
+        return self._seconds[tokens]
+
+
 def _with_chunks(attended: Attended, chunks: Chunks, window: int | None) -> Attended:
     """Add prompt chunks to the contexts of a decode batch, exactly, inside a window or without one."""
     pairs, tokens_read = 0.0, 0

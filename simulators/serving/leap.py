@@ -69,7 +69,12 @@ class Leaper:
     def _horizon(self, engine: Engine) -> float:
         """The next instant at which the batch may change from outside."""
         server = self.server
-        return server.next_mark_s if self._closed(engine) else min(server.next_mark_s, server.next_arrival_s)
+        if self._closed(engine):
+            return server.next_mark_s
+        if server.waiting.reorders:
+            # Another head may fit where the present one does not, or have a right to a slot.
+            return server.env.now
+        return min(server.next_mark_s, server.next_arrival_s)
 
     def _closed(self, engine: Engine) -> bool:
         """Whether no arrival can be admitted before the batch changes from inside.
@@ -80,7 +85,9 @@ class Leaper:
         if server.waiting and not server.waiting.new_may_overtake:
             return True
         if engine.pool == "serve":
-            return len(server.engines) == 1 and engine.in_service >= engine.limits.max_batch
+            if len(server.engines) > 1 or server.policy.class_preemption:
+                return False
+            return server.policy.batching == "static" or engine.in_service >= engine.limits.max_batch
         return server.pushed_back
 
     def _book(self, engine: Engine, times: FloatArray, stretch: Stretch) -> None:

@@ -79,10 +79,13 @@ class CacheMemory:
             return UNLIMITED
         return math.floor((self.shape.capacity_bytes - self.used_bytes) / self.shape.block_bytes)
 
-    def admits(self, tokens: int, reserved_blocks: int = 0) -> bool:
-        """Whether a prompt of `tokens` tokens and `reserved_blocks` blocks fit below the watermark."""
+    def admits(self, tokens: int, reserved_blocks: int = 0, freed_bytes: float = 0.0) -> bool:
+        """Whether a prompt of `tokens` tokens and `reserved_blocks` blocks fit below the watermark.
+
+        `freed_bytes` of what is in use is taken as free.
+        """
         needed = self.shape.bytes_of(tokens) + reserved_blocks * self.shape.block_bytes
-        return self.used_bytes + needed <= self.shape.admission_bytes
+        return self.used_bytes - freed_bytes + needed <= self.shape.admission_bytes
 
     def admit(self, tokens: int, now_s: float) -> None:
         """Give a sequence its state slot and the blocks of its prompt."""

@@ -16,6 +16,8 @@ from simulators.serving.run import Outcome
 FloatArray = NDArray[np.float64]
 
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+MIN_BATCHES = 3
+"""Closed batches that a saturation run needs to leave out the first and the last."""
 TAIL_SAMPLES = 10
 """A batch that yields a percentile holds at least this many samples beyond it."""
 
@@ -41,11 +43,14 @@ class Summary:
 
 
 def latencies(visits: Visits, first: int) -> dict[str, FloatArray]:
-    """TTFT, TTFT from scheduling, TPOT (of more than one token) and end-to-end time in s, in order of arrival."""
-    counted = slice(first, None)
-    arrival, scheduled = visits.arrival_s[counted], visits.scheduled_s[counted]
-    start, end = visits.first_token_s[counted], visits.last_token_s[counted]
-    steps = visits.output_tokens[counted] - 1
+    """TTFT, TTFT from scheduling, TPOT (of more than one token) and end-to-end time in s, in order of arrival.
+
+    Of requests that were served.
+    """
+    served = ~visits.rejected[first:]
+    arrival, scheduled = visits.arrival_s[first:][served], visits.scheduled_s[first:][served]
+    start, end = visits.first_token_s[first:][served], visits.last_token_s[first:][served]
+    steps = visits.output_tokens[first:][served] - 1
     several = steps > 0
     return {
         "ttft": start - arrival,
@@ -125,12 +130,18 @@ def add_rates(summary: Summary, outcomes: Sequence[Outcome]) -> None:
         "preemptions_per_request",
         [float(outcome.visits.preemptions[outcome.first :].mean()) for outcome in outcomes],
     )
-    summary.put("rejected_share", 0.0)
+    _add_rejections(summary, outcomes)
     tpot = summary.metrics.get("tpot_mean_s")
     if tpot:
         bounds = summary.intervals.get("tpot_mean_s")
         inverse = (1.0 / bounds[1], 1.0 / bounds[0]) if bounds and bounds[0] > 0 else None
         summary.put("output_tokens_per_s_per_user", 1.0 / tpot, inverse)
+
+
+def _add_rejections(summary: Summary, outcomes: Sequence[Outcome]) -> None:
+    refused = [outcome.visits.rejected[outcome.first :].astype(np.float64) for outcome in outcomes]
+    share = _mean(np.concatenate(refused))
+    summary.put("rejected_share", share, batched_interval(refused, _mean, centre=share) if share > 0.0 else None)
 
 
 def _rates(outcome: Outcome) -> dict[str, float]:
@@ -167,8 +178,8 @@ def add_service_levels(summary: Summary, outcomes: Sequence[Outcome], classes: S
 
 
 def _kept(visits: Visits, classes: Sequence[RequestClass]) -> NDArray[np.bool_]:
-    """Whether each request met both bounds of its class (a request of one token has no TPOT)."""
-    good = np.ones(len(visits), dtype=bool)
+    """Whether each request was served and met both bounds of its class (a request of one token has no TPOT)."""
+    good = ~visits.rejected
     ttft = visits.first_token_s - visits.arrival_s
     tpot = (visits.last_token_s - visits.first_token_s) / np.maximum(visits.output_tokens - 1, 1)
     for number, kind in enumerate(classes):
@@ -178,6 +189,16 @@ def _kept(visits: Visits, classes: Sequence[RequestClass]) -> NDArray[np.bool_]:
         if kind.slo.tpot_s is not None:
             good &= ~mine | (tpot <= kind.slo.tpot_s)
     return good
+
+
+def saturation_in_batches(visits: Visits) -> float:
+    """Output tokens per second in a run of closed batches: from the start of the second batch to that of the last."""
+    started = visits.scheduled_s
+    starts = np.unique(started)
+    if len(starts) < MIN_BATCHES:
+        return float(visits.output_tokens.sum()) / float(visits.last_token_s.max())
+    inside = (started >= starts[1]) & (started < starts[-1])
+    return float(visits.output_tokens[inside].sum()) / float(starts[-1] - starts[1])
 
 
 def saturation_tokens_per_s(visits: Visits, max_batch: int) -> float:
@@ -202,12 +223,16 @@ def _tokens_by(visits: Visits, time_s: float) -> float:
     return float(((visits.first_token_s <= time_s) * (1.0 + share * (visits.output_tokens - 1))).sum())
 
 
-def add_saturation(summary: Summary, runs: Sequence[Visits], max_batch: int) -> None:
+def add_saturation(summary: Summary, runs: Sequence[Visits], max_batch: int, closed: bool = False) -> None:
     """Saturation rates: tokens per second, and requests as tokens over the mean output of the run's requests.
+
+    `closed`: one engine ran closed batches.
 
     Over replications, work over the time it takes: windows of a record that differ make one long run.
     """
-    tokens = [saturation_tokens_per_s(visits, max_batch) for visits in runs]
+    tokens = [
+        saturation_in_batches(visits) if closed else saturation_tokens_per_s(visits, max_batch) for visits in runs
+    ]
     requests = [rate / float(visits.output_tokens.mean()) for rate, visits in zip(tokens, runs, strict=True)]
     work = [float(visits.output_tokens.sum()) for visits in runs]
     seconds = [each / rate if rate > 0.0 else np.inf for each, rate in zip(work, tokens, strict=True)]

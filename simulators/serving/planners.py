@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from hydra_dse.policy import Policy
 from simulators.serving.engine import Chunks, Engine, Plan
 
 UNBOUNDED = 1 << 62
@@ -25,6 +26,7 @@ class ChunkedPlanner:
     def plan(self, engine: Engine) -> Plan | None:
         """Decoders first, then prompts under way, then new ones while slots and memory last."""
         decoding = engine.decoding
+        engine.server.make_way(engine, engine.limits.max_batch, decoding.blocks_due)
         before = engine.server.preemptions
         if decoding and not engine.server.make_room(engine):
             return None
@@ -44,6 +46,7 @@ class PrefillFirstPlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Batch waiting prompts up to the budget (a longer one runs alone), else advance the decoders."""
+        engine.server.make_way(engine, engine.limits.max_batch)
         chunks = _admit_whole(engine)
         return Plan(False, chunks) if chunks else _decode_step(engine)
 
@@ -55,6 +58,7 @@ class PrefillPlanner:
         """Prompts under way first, then new ones while memory lasts."""
         if engine.server.pushed_back:
             return None
+        engine.server.make_way(engine, UNBOUNDED)
         chunks = _continue_prompts(engine, engine.limits.token_budget)
         left = engine.limits.token_budget - sum(tokens for _, tokens in chunks)
         _admit_chunks(engine, chunks, left, UNBOUNDED, reserved=0)
@@ -68,6 +72,50 @@ class DecodePlanner:
         """Fill free slots from the hand-off queue, then advance."""
         engine.server.take_handed_over(engine)
         return _decode_step(engine)
+
+
+class StaticPlanner:
+    """Closed batches: an idle engine takes who waits, computes all prompts, then decodes until the last one ends.
+
+    It starts with whoever waits, however few.  A member that ends earlier leaves at once with its memory and is
+    no longer computed, but nobody takes its slot.
+    """
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Form a batch where there is none; its prompts in chunks of the budget; then decode steps."""
+        server = engine.server
+        if not engine.in_service:
+            while server.waiting and engine.in_service < engine.limits.max_batch and server.can_admit(0):
+                server.admit(engine)
+        chunks = _continue_prompts(engine, engine.limits.token_budget)
+        return Plan(False, chunks) if chunks else _decode_step(engine)
+
+
+class StaticDecodePlanner:
+    """The decode pool of a disaggregated server in closed batches: takes who was handed over when it is empty."""
+
+    def plan(self, engine: Engine) -> Plan | None:
+        """Form a batch where there is none, else advance the one that runs."""
+        if not len(engine.decoding):
+            engine.server.take_handed_over(engine)
+        return _decode_step(engine)
+
+
+COLOCATED: dict[str, type[Planner]] = {
+    "chunked": ChunkedPlanner,
+    "prefill_first": PrefillFirstPlanner,
+    "static": StaticPlanner,
+}
+
+
+def planners_of(policy: Policy) -> dict[str, Planner]:
+    """The planner of each pool of a policy."""
+    if policy.serving == "colocated":
+        return {"serve": COLOCATED[policy.batching]()}
+    return {
+        "prefill": PrefillPlanner(),
+        "decode": StaticDecodePlanner() if policy.batching == "static" else DecodePlanner(),
+    }
 
 
 def _decode_step(engine: Engine) -> Plan | None:

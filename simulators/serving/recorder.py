@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Visits:
-    """Dates of all requests of a run as arrays, in order of arrival."""
+    """Dates of all requests of a run as arrays, in order of arrival; NaN for what a refused request never reached."""
 
     class_index: IntArray
     prompt_tokens: IntArray
@@ -30,6 +30,17 @@ class Visits:
     first_token_s: FloatArray
     last_token_s: FloatArray
     preemptions: IntArray
+
+    @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """Whether each request was refused."""
+        return np.isnan(self.last_token_s)
+
+    @property
+    def served(self) -> Visits:
+        """Those that were not refused."""
+        kept = ~self.rejected
+        return self if kept.all() else Visits(*(getattr(self, part.name)[kept] for part in fields(self)))
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -42,6 +53,7 @@ class Recorder:
         self.sink = sink
         self.tokens = 0
         self.completed = 0
+        self.rejected = 0
         self._sequences: list[Sequence | None] = [None] * requests
         self._gap_s = array("d")
         self._gap_weight = array("q")
@@ -82,17 +94,24 @@ class Recorder:
             raise InvariantBroken(f"the dates of request {sequence.request} are out of order: {dates}")
         self._sequences[sequence.request] = sequence
         self.completed += 1
-        if self.sink is not None:
-            self.sink.visit(
-                Visit(
-                    sequence.request,
-                    sequence.class_index,
-                    sequence.prompt,
-                    sequence.output,
-                    *dates,
-                    sequence.preemptions,
-                )
-            )
+        self._pass_on(sequence)
+
+    def reject(self, sequence: Sequence) -> None:
+        """Take a request that is refused at its arrival."""
+        if self._sequences[sequence.request] is not None:
+            raise InvariantBroken(f"request {sequence.request} came twice")
+        self._sequences[sequence.request] = sequence
+        self.rejected += 1
+        self._pass_on(sequence)
+
+    def _pass_on(self, sequence: Sequence) -> None:
+        if self.sink is None:
+            return
+        dates = (sequence.arrival_s, sequence.scheduled_s, sequence.first_token_s, sequence.last_token_s)
+        visit = Visit(
+            sequence.request, sequence.class_index, sequence.prompt, sequence.output, *dates, sequence.preemptions
+        )
+        self.sink.visit(visit)
 
     def visits(self) -> Visits:
         """Return the dates of all requests.
@@ -103,7 +122,9 @@ class Recorder:
         done = [sequence for sequence in self._sequences if sequence is not None]
         if len(done) != len(self._sequences):
             raise InvariantBroken(f"{len(self._sequences) - len(done)} of {len(self._sequences)} requests were lost")
-        due = sum(sequence.output for sequence in done)
+        if self.completed + self.rejected != len(done):
+            raise InvariantBroken(f"{self.completed} served and {self.rejected} refused do not make {len(done)}")
+        due = sum(sequence.output for sequence in done if sequence.emitted)
         if due != self.tokens:
             raise InvariantBroken(f"{self.tokens} tokens were emitted where {due} were asked for")
         return Visits(

@@ -16,12 +16,13 @@ from hydra_dse.workload.nouns import Requests
 from simulators.clock import at
 from simulators.iteration import IterationCost, Work
 from simulators.noi import FluidProcessor, SoloProcessor
-from simulators.serving.engine import Engine, EngineLimits
+from simulators.serving.engine import Engine, EngineLimits, PromptTimes
 from simulators.serving.leap import Leaper
 from simulators.serving.memory import CacheMemory, CacheShape
-from simulators.serving.planners import ChunkedPlanner, DecodePlanner, Planner, PrefillFirstPlanner, PrefillPlanner
+from simulators.serving.planners import Planner, planners_of
 from simulators.serving.recorder import Mark, Recorder, TimeSum
-from simulators.serving.sequence import Sequence, WaitingQueue
+from simulators.serving.sequence import Sequence
+from simulators.serving.waiting import ClassRules, WaitingQueue
 
 NEVER = float("inf")
 
@@ -34,12 +35,14 @@ class System:
         costs: iteration cost by pool name: `"serve"`, or `"prefill"` and `"decode"`.
         handoff: returns the transfer that moves a request of so many prompt tokens between the pools;
             None where the hand-off is a pointer.
+        classes: priority and TTFT bound by class index of the requests.
     """
 
     policy: Policy
     cache: CacheShape
     costs: dict[str, IterationCost]
     handoff: Callable[[int], Work] | None = None
+    classes: tuple[ClassRules, ...] = ()
 
 
 class Server:
@@ -67,7 +70,8 @@ class Server:
         self.system = system
         self.policy = system.policy
         self.memory = CacheMemory(system.cache)
-        self.waiting = WaitingQueue(self.policy.scheduling)
+        prompt_s = PromptTimes(next(iter(system.costs.values())))
+        self.waiting = WaitingQueue(self.policy, system.classes, lambda: self.env.now, prompt_s)
         self.handed_over: deque[Sequence] = deque()
         self.recorder = Recorder(len(requests), sink)
         self.decoding_time = TimeSum()
@@ -102,6 +106,10 @@ class Server:
                 self.mark()
             sequence = Sequence(index, classes[index], prompts[index], outputs[index])
             sequence.arrival_s = self.env.now
+            if self.policy.max_waiting is not None and len(self.waiting) >= self.policy.max_waiting:
+                self.recorder.reject(sequence)
+                continue
+            self.waiting.enter(sequence)
             self.waiting.push(sequence)
             self._wake(prompts_only=True)
         self.next_arrival_s = self.next_mark_s = NEVER
@@ -166,6 +174,37 @@ class Server:
             else:
                 raise InvariantBroken("a single sequence does not fit into the cache memory")
         return bool(engine.decoding)
+
+    def make_way(self, engine: Engine, slots: int, reserved: int = 0) -> None:
+        """Preempt for the head of the queue what has a lower priority, if that gives it a slot and its memory."""
+        if not self.policy.class_preemption or not self.waiting:
+            return
+        head = self.waiting.head
+        needs_slot = engine.in_service >= slots
+        if not needs_slot and self.can_admit(reserved):
+            return
+        lower = [s for s in self._preemptible(engine) if s.priority > head.priority and s.level > head.level]
+        lower.sort(key=lambda sequence: (sequence.priority, sequence.admission), reverse=True)
+        chosen = [next((s for s in lower if s.engine is engine), None)] if needs_slot else []
+        if None in chosen:
+            return
+        victims = [sequence for sequence in chosen if sequence is not None]
+        spare = iter([sequence for sequence in lower if sequence not in victims])
+        free = sum(self._held_bytes(sequence) for sequence in victims)
+        while not self.memory.admits(head.target, reserved, free):
+            more = next(spare, None)
+            if more is None:
+                return
+            victims.append(more)
+            free += self._held_bytes(more)
+        for sequence in victims:
+            self._preempt(sequence)
+
+    def _held_bytes(self, sequence: Sequence) -> float:
+        """Memory of a sequence; one that decodes has grown since it joined."""
+        engine = sequence.engine
+        grown = engine.decoding.grown(sequence) if engine is not None and sequence in engine.decoding.members else 0
+        return self.memory.shape.bytes_of(sequence.target + grown)
 
     def _preemptible(self, engine: Engine) -> list[Sequence]:
         """Sequences that hold memory and are not in a running iteration."""
@@ -247,11 +286,19 @@ class Server:
         """Fill the free slots of a decode engine."""
         taken = 0
         while self.handed_over and len(engine.decoding) < engine.limits.max_batch:
-            self._join(self.handed_over.popleft(), engine)
+            self._join(self._next_handed_over(), engine)
             taken += 1
         if taken:
             self._between_pools -= taken
             self._wake(prompts_only=True)
+
+    def _next_handed_over(self) -> Sequence:
+        """The first of the lowest level."""
+        if len({rules.priority for rules in self.system.classes}) <= 1:
+            return self.handed_over.popleft()
+        first = min(self.handed_over, key=lambda sequence: sequence.level)
+        self.handed_over.remove(first)
+        return first
 
     def complete(self, sequence: Sequence) -> None:
         """Let a finished sequence go and free its memory."""
@@ -282,11 +329,7 @@ class Server:
 def _engines(server: Server) -> list[Engine]:
     """The engines of a policy: `batches_in_flight` per pool, each with its share of the batch and of the budget."""
     policy = server.policy
-    pools: dict[str, Planner]
-    if policy.serving == "colocated":
-        pools = {"serve": ChunkedPlanner() if policy.batching == "chunked" else PrefillFirstPlanner()}
-    else:
-        pools = {"prefill": PrefillPlanner(), "decode": DecodePlanner()}
+    pools: dict[str, Planner] = planners_of(policy)
     count = policy.batches_in_flight
     limits = EngineLimits(max(1, policy.max_batch // count), max(1, policy.token_budget // count))
     return [

@@ -17,7 +17,7 @@ from hydra_dse.physical import area_mm2, interposer_mm2, package_violations, sta
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.rng import derive
-from hydra_dse.workload import Renewal, at_rate
+from hydra_dse.workload import Renewal, at_rate, check_order
 from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
 from simulators.iteration import Work
@@ -36,6 +36,7 @@ from simulators.serving.metrics import (
 )
 from simulators.serving.run import Outcome, run, warm_requests
 from simulators.serving.server import System
+from simulators.serving.waiting import ClassRules
 
 QUEUED_PER_SLOT = 8
 """A saturation run has at least this many requests per sequence in service, so that it has a steady part."""
@@ -134,7 +135,9 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     violations = (*package_violations(design.package), *mapping_violations(design, inputs.model))
     if violations:
         return Evaluation("simulated", {}, violations=violations)
+    check_order(design.policy, inputs.workload)
     costs, system = build_system(design, inputs.model, calibration)
+    system = replace(system, classes=tuple(ClassRules(c.priority, c.slo.ttft_s) for c in inputs.workload.classes))
     queued = inputs.queued(design) if inputs.options.saturate else []
     violation = _oversize(system.cache, [*inputs.offered, *queued])
     if violation is not None:
@@ -152,7 +155,9 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     if queued:
         # The order of the queue does not change what is sustainable, only who waits: first come, first served.
         saturated = [run(_in_order(system), requests).visits for requests in queued]
-        add_saturation(summary, saturated, design.policy.max_batch)
+        policy = design.policy
+        closed = policy.batching == "static" and policy.serving == "colocated" and policy.batches_in_flight == 1
+        add_saturation(summary, saturated, policy.max_batch, closed)
     add_derived(summary, static_power_w(design.package), shares, [outcome.window_s for outcome in windows])
     summary.put("area_mm2", area_mm2(design.package))
     summary.put("interposer_mm2", interposer_mm2(design.package))
@@ -185,7 +190,8 @@ def build_system(design: Design, model: Model, calibration: CalibrationSet) -> t
 
 
 def _in_order(system: System) -> System:
-    return replace(system, policy=replace(system.policy, scheduling="fcfs"))
+    policy = replace(system.policy, scheduling="fcfs", max_waiting=None, class_preemption=False)
+    return replace(system, policy=policy, classes=())
 
 
 def _busy_shares(costs: dict[str, PackageCost], outcome: Outcome) -> dict[str, float]:
@@ -214,7 +220,10 @@ def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Ite
     if options.requests < SHORT_RUN or options.replications < 2:
         yield "short run: intervals rest on few batches and replications; percentiles beyond p90 are rough"
     load = summary.metrics.get("load")
-    if load is not None and load >= 1.0:
+    rejected = summary.metrics.get("rejected_share") or 0.0
+    if rejected > 0.0:
+        yield f"{100 * rejected:.3g} % of the requests were refused; latencies are of those served"
+    if load is not None and load >= 1.0 and rejected == 0.0:
         yield f"overloaded: load {load:.2f}; waiting times grow with the length of the run and are reported as measured"
     longest = max(int((outcome.visits.prompt_tokens + outcome.visits.output_tokens).max()) for outcome in outcomes)
     limit = inputs.model.max_position_embeddings

@@ -1,0 +1,35 @@
+"""What a reader must know of estimates where requests are served in another order than the estimator knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra_dse.policy import Policy
+from hydra_dse.workload import check_order
+from hydra_dse.workload.nouns import Workload
+
+KNOWN = ("fcfs", "sjf")
+
+
+def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ...]:
+    """Notes on orders and priorities that are estimated as first come, first served.
+
+    Raises:
+        InputError: an order by deadlines that the workload does not state.
+    """
+    for policy in dict.fromkeys(policies):
+        check_order(policy, workload)
+    notes = [
+        f"scheduling {order!r} is estimated as first come, first served: the mean wait of all requests is close where "
+        "prompts are alike, percentiles and single classes are not; simulate to know them"
+        for order in dict.fromkeys(policy.scheduling for policy in policies)
+        if order not in KNOWN
+    ]
+    if len({kind.priority for kind in workload.classes}) > 1:
+        notes.append(
+            "classes of several priorities are estimated as one queue without priorities; simulate to know what each "
+            "class waits"
+        )
+    if any(policy.class_preemption for policy in policies):
+        notes.append("class_preemption is not estimated; simulate to know what it costs the lower classes")
+    return tuple(notes)
