@@ -95,6 +95,37 @@ class Stretch(NamedTuple):
         return Stretch(self.first, self.duration_s[:steps], self.parts_s[:, :steps])
 
 
+class Rival(Protocol):
+    """A job under way beside decode steps: what is left of it, and its end, at the speed it has."""
+
+    usage: FloatArray | None
+    end_s: float
+    state: tuple[float, float, float, float]
+
+    def change_speed(self, speed: float, now_s: float) -> None:
+        """Give it another speed from now on."""
+
+
+class Race(NamedTuple):
+    """Decode steps that share the package with one other job.
+
+    Attributes:
+        first: composition of the first step; the batch does not change.
+        steps: how many there may be.
+        start_s: when the first one starts.
+        horizon_s: they must end before it.
+        rival: the other job, as it was before `start_s`; its speed changes with every step.
+        ends_s: filled with the end of every step taken.
+    """
+
+    first: Composition
+    steps: int
+    start_s: float
+    horizon_s: float
+    rival: Rival
+    ends_s: list[float]
+
+
 class IterationCost(Protocol):
     """Iterations of one pool.  `work` and `stretch` must agree to the last bit; both are free of side effects.
 
@@ -110,6 +141,9 @@ class IterationCost(Protocol):
 
     def stretch(self, first: Composition, steps: int) -> Stretch:
         """Return `steps` consecutive decode steps, the first with composition `first`."""
+
+    def beside(self, race: Race) -> Stretch | None:
+        """Return the decode steps of a race, or None where there are none or steps must go one by one."""
 
     def count(self, work: Work) -> None:
         """Book an iteration that has ended."""
@@ -141,6 +175,10 @@ class FixedCost:
         """Return the steps one by one."""
         durations = [self.duration(first.later(step)) for step in range(steps)]
         return Stretch(first, np.array(durations), np.zeros((0, steps)))
+
+    def beside(self, race: Race) -> Stretch | None:
+        """Leave it to single steps."""
+        return None
 
     def count(self, work: Work) -> None:
         """Count one iteration."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.errors import InvariantBroken
 from simulators.clock import at
+from simulators.iteration import Rival
 from simulators.noi.sharing import fair_pair, fair_speeds
 
 FloatArray = NDArray[np.float64]
@@ -45,7 +46,17 @@ class _Running:
         self.speed = 1.0
         self.end_s = now_s + left_s
 
+    @property
+    def state(self) -> tuple[float, float, float, float]:
+        """What speeds and time change: (left_s, since_s, speed, end_s)."""
+        return self.left_s, self.since_s, self.speed, self.end_s
+
+    @state.setter
+    def state(self, values: tuple[float, float, float, float]) -> None:
+        self.left_s, self.since_s, self.speed, self.end_s = values
+
     def change_speed(self, speed: float, now_s: float) -> None:
+        """Give the job another speed from now on; one that stays the same leaves its end as it is."""
         if speed == self.speed:
             return
         self.left_s = max(0.0, self.left_s - (now_s - self.since_s) * self.speed)
@@ -62,6 +73,7 @@ class FluidProcessor:
         self._running: list[_Running] = []
         self._rebalance_due = False
         self._timer = 0
+        self._held = False
         self.rebalances = 0
 
     @property
@@ -78,6 +90,24 @@ class FluidProcessor:
         self._touch()
         return done
 
+    def only_job(self) -> Rival | None:
+        """The job under way, if there is exactly one: its speed may be changed under `hold`."""
+        return self._running[0] if len(self._running) == 1 else None
+
+    def hold(self, until_s: float) -> simpy.Event:
+        """Leave the job under way to the caller until an instant before its end; the event returned fires then."""
+        self._held = True
+        self._timer += 1
+        done = self.env.event()
+
+        def release(_: simpy.Event) -> None:
+            self._held = False
+            done.succeed()
+            self._touch()
+
+        at(self.env, until_s).callbacks.append(release)
+        return done
+
     def _touch(self) -> None:
         """Ask for one rebalancing, after the events that are already due at this instant."""
         if self._rebalance_due:
@@ -87,6 +117,8 @@ class FluidProcessor:
 
     def _rebalance(self, _: simpy.Event) -> None:
         self._rebalance_due = False
+        if self._held:
+            return
         self.rebalances += 1
         now = self.env.now
         sharing = [job for job in self._running if job.usage is not None]
@@ -124,6 +156,14 @@ class SoloProcessor:
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env
         self.jobs = 0
+
+    def only_job(self) -> Rival | None:
+        """None: nothing is shared."""
+        return None
+
+    def hold(self, until_s: float) -> simpy.Event:
+        """Never asked for: there is no job to hold."""
+        raise InvariantBroken("a solo processor has no job to hold")
 
     def run(self, job: Job) -> simpy.Event:
         """Start a job now; the event returned fires when it ends."""

@@ -67,7 +67,11 @@ def fair_pair(first: FloatArray, second: FloatArray) -> tuple[float, float]:
     if not len(contended):
         return 1.0, 1.0
     # A usage is at most 1, so both jobs use a resource on which they add up to more.
-    pairs = list(zip(first[contended].tolist(), second[contended].tolist(), strict=True))
+    return pair_speeds(list(zip(first[contended].tolist(), second[contended].tolist(), strict=True)))
+
+
+def pair_speeds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    """The fixed point for two jobs, given the usage of both on every resource on which they add up to more than 1."""
     one = two = 1.0
     for _ in range(PASSES):
         new_one = min([1.0, *[max(0.5, 1.0 - b * two) / a for a, b in pairs]])

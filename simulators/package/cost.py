@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.iteration import Composition, Stretch, Work
+from simulators.iteration import Composition, Race, Stretch, Work
+from simulators.package.beside import steps_beside
 from simulators.package.coefficients import PlacedHardware, PlacedPool
+from simulators.package.decode import DecodeEntry, DecodeLines, contexts_of
 from simulators.package.lines import CONTEXT, SHARED, depends_on_rows_only, time_lines, upper_hull
 from simulators.package.rows import RowTable
 from simulators.package.tally import Counts, Tally
@@ -34,21 +36,6 @@ class LineOperator:
     group: int
     window: int
     lines: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class DecodeEntry:
-    """A decode batch of a given size: all that does not depend on contexts.
-
-    Attributes:
-        seconds: duration without the operators in `hulls`.
-        parts_s: the share of it that is not in the row tables, by execution group.
-        hulls: (execution group, window, lines `base + slope·context`) of operators that depend on contexts.
-    """
-
-    seconds: float
-    parts_s: tuple[float, ...]
-    hulls: tuple[tuple[int, int, tuple[tuple[float, float], ...]], ...]
 
 
 class PackageCost:
@@ -78,6 +65,8 @@ class PackageCost:
         self.reset()
         self.usages = UsageTable(hardware, self.placed, self.windows)
         self._decode: dict[int, DecodeEntry] = {}
+        self._decode_lines: dict[int, DecodeLines] = {}
+        self._lines_of = self.usages.table
 
     def _stack_lines(self, groups: int) -> None:
         """All lines as one matrix over (1, prefill tokens, sequences, then three features per window)."""
@@ -162,9 +151,29 @@ class PackageCost:
     def usages_of(self, work: Work) -> FloatArray:
         """Busy share of every die group, memory site and link while an iteration runs alone."""
         batch = work.batch
+        if not batch.prefill_tokens:
+            lines = self.decode_lines(batch.decode_sequences)
+            contexts = contexts_of(batch)
+            return np.asarray(lines.usage.busy_s(contexts, lines.entry.longest(contexts)) / work.duration_s)
         rows = batch.prefill_tokens + batch.decode_sequences
         group_s = self.tokens.group_s[rows] + self.emitted.group_s[batch.emitted_tokens] + np.array(work.parts_s)
         return self.usages.busy_s(batch, group_s) / work.duration_s
+
+    def decode_lines(self, decoders: int) -> DecodeLines:
+        """Duration and busy seconds of decode steps of so many sequences, as functions of their contexts."""
+        if self._lines_of is not self.usages.table:
+            self._lines_of, self._decode_lines = self.usages.table, {}
+        found = self._decode_lines.get(decoders)
+        if found is None:
+            entry = self._decode_entry(decoders)
+            group_s = self.tokens.group_s[decoders] + self.emitted.group_s[decoders] + np.array(entry.parts_s)
+            usage = self.usages.decode(decoders, group_s, [group for group, _, _ in entry.hulls])
+            found = self._decode_lines[decoders] = DecodeLines(entry, usage)
+        return found
+
+    def beside(self, race: Race) -> Stretch | None:
+        """Take decode steps while another job runs: see `simulators.package.beside`."""
+        return steps_beside(self.decode_lines(race.first.decode_sequences), race)
 
     def count(self, work: Work) -> None:
         """Book an iteration that has ended."""

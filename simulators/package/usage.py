@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.iteration import Composition
+from simulators.iteration import Attended, Composition
 from simulators.package.coefficients import PlacedHardware, PlacedOperator, PlacedPool
+from simulators.package.decode import DecodeUsage
 from simulators.package.lines import affine_demand, depends_on_rows_only, undominated
 from simulators.package.rows import demand_at
 
@@ -114,6 +115,23 @@ class UsageTable:
         if self._experts:
             values += self._weights_of_experts(rows)
         return np.concatenate((self._of_group @ group_s, np.array(values) @ self._table))
+
+    def decode(self, decoders: int, group_s: FloatArray, hull_groups: Sequence[int]) -> DecodeUsage:
+        """Busy seconds of a decode step of so many sequences, as lines.
+
+        Args:
+            decoders: sequences, each of which emits a token.
+            group_s: seconds of each execution group without the operators that depend on contexts.
+            hull_groups: execution group of each of those.
+        """
+        no_context = Composition(0, 0, decoders, decoders, Attended(), (Attended(),) * self._windows)
+        dies = len(self.die_names)
+        contexts = [
+            np.concatenate((np.zeros(dies), self._table[SHARED_FEATURES + 2 * window + 1]))
+            for window in range(1 + self._windows)
+        ]
+        longest = [np.concatenate((self._of_group[:, group], np.zeros(self._table.shape[1]))) for group in hull_groups]
+        return DecodeUsage(self.busy_s(no_context, group_s), np.array(contexts), np.array(longest))
 
     def _weights_of_experts(self, rows: int) -> list[float]:
         if rows not in self._expert_bytes:

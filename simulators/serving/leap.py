@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.records.nouns import IterationRecord
 from simulators.clock import at
-from simulators.iteration import Stretch
+from simulators.iteration import Race, Stretch
 
 if TYPE_CHECKING:
     from simulators.serving.engine import Engine, Plan
@@ -26,6 +26,8 @@ FloatArray = NDArray[np.float64]
 SHORTEST = 8
 """Fewer steps are not worth the arrays."""
 LONGEST = 512
+SHORTEST_BESIDE = 2
+"""The same beside another iteration, where steps are taken without arrays."""
 
 
 class Leaper:
@@ -38,8 +40,10 @@ class Leaper:
 
     def leap(self, engine: Engine, plan: Plan) -> simpy.Event | None:
         """Book a stretch that starts now and return the event of its end; None if steps go one by one."""
-        if not self.enabled or engine.last_duration_s <= 0.0 or not self._undisturbed(engine):
+        if not self.enabled or engine.last_duration_s <= 0.0:
             return None
+        if not self._undisturbed(engine):
+            return self._leap_beside(engine, plan)
         now = self.server.env.now
         horizon = self._horizon(engine)
         steps = min(engine.decoding.steps_unchanged(), LONGEST)
@@ -58,6 +62,39 @@ class Leaper:
         self.server.memory.grow_in_steps(blocks[:steps], times[:steps])
         self._book(engine, times[: steps + 1], stretch.head(steps))
         return at(self.server.env, float(times[steps]))
+
+    def _leap_beside(self, engine: Engine, plan: Plan) -> simpy.Event | None:
+        """Book steps that end while the only other iteration under way goes on: nothing else can happen meanwhile."""
+        server = self.server
+        rival = server.processor.only_job()
+        others = [other for other in server.engines if other is not engine and other.wakeup is None]
+        if rival is None or len(others) != 1 or not others[0].running:
+            return None
+        horizon = server.next_mark_s if len(server.engines) == 2 else min(server.next_mark_s, server.next_arrival_s)
+        steps = self._steps_in_memory(engine, min(engine.decoding.steps_unchanged(), LONGEST))
+        if steps < SHORTEST_BESIDE:
+            return None
+        before = rival.state
+        race = Race(engine.compose(plan), steps, server.env.now, horizon, rival, [])
+        stretch = engine.cost.beside(race)
+        if stretch is None or len(race.ends_s) < SHORTEST_BESIDE:
+            rival.state = before
+            return None
+        due, memory, start = engine.decoding.due_now, server.memory, race.start_s
+        for step, end in enumerate(race.ends_s):
+            memory.grow(due(step), start)
+            start = end
+        self._book(engine, np.array([race.start_s, *race.ends_s]), stretch)
+        return server.processor.hold(race.ends_s[-1])
+
+    def _steps_in_memory(self, engine: Engine, steps: int) -> int:
+        """How many of the next steps find the blocks they need."""
+        free = self.server.memory.free_blocks
+        for step in range(steps):
+            free -= engine.decoding.due_now(step)
+            if free < 0:
+                return step
+        return steps
 
     def _undisturbed(self, engine: Engine) -> bool:
         """Whether no other engine runs or is about to."""
