@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,8 @@ class Visit:
     preemptions: int
 
 
-@dataclass(frozen=True, slots=True)
-class IterationRecord:
-    """One engine iteration."""
+class IterationRecord(NamedTuple):
+    """One engine iteration (a tuple, because runs write hundreds of thousands of them)."""
 
     pool: str
     engine: int

@@ -24,28 +24,29 @@ def steps_beside(lines: DecodeLines, race: Race) -> Stretch | None:
 
     The rival is left as it is at the start of the last of them, and `race.ends_s` gets the end of each.
     """
-    entry, rival = lines.entry, race.rival
+    entry, rival, horizon, ends = lines.entry, race.rival, race.horizon_s, race.ends_s
     contexts = contexts_of(race.first)
     growth = [part.decode_growth for part in (race.first.attended, *race.first.windowed)]
     shared = _Shared(lines, race, contexts, growth)
     now, durations, parts = race.start_s, [], []
+    hulls = entry.hulls
     for _ in range(race.steps):
-        longest = entry.longest(contexts)
+        longest = [max([base + slope * contexts[window] for base, slope in hull]) for _, window, hull in hulls]
         duration = entry.seconds
         for value in longest:
             duration += value
         theirs, mine = shared.speeds(contexts, longest, duration)
         before = rival.state
         rival.change_speed(theirs, now)
-        end = now + duration if mine == 1.0 else now + duration / mine
-        if not (end < rival.end_s and end < race.horizon_s):
+        now = now + duration if mine == 1.0 else now + duration / mine
+        if not (now < rival.end_s and now < horizon):
             rival.state = before
             break
         durations.append(duration)
         parts.append(longest)
-        race.ends_s.append(end)
-        now = end
-        contexts = [context + by for context, by in zip(contexts, growth, strict=True)]
+        ends.append(now)
+        for window, by in enumerate(growth):
+            contexts[window] += by
     return _stretch(lines, race, durations, parts) if durations else None
 
 
@@ -70,12 +71,11 @@ class _Shared:
     def speeds(self, contexts: Sequence[int], longest: Sequence[float], duration: float) -> tuple[float, float]:
         """Speeds of the rival and of a step."""
         pairs = []
-        for theirs, base, per_context, per_second in self._lines:
-            busy = base
-            for context, slope in zip(contexts, per_context, strict=True):
-                busy = busy + context * slope
-            for seconds, slope in zip(longest, per_second, strict=True):
-                busy = busy + seconds * slope
+        for theirs, busy, per_context, per_second in self._lines:
+            for context, slope in zip(contexts, per_context):  # noqa: B905 (one entry a window, checked before)
+                busy += context * slope
+            for seconds, slope in zip(longest, per_second):  # noqa: B905
+                busy += seconds * slope
             mine = busy / duration
             if theirs + mine > 1.0 + TOLERANCE:
                 pairs.append((theirs, mine))

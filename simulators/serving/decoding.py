@@ -124,10 +124,6 @@ class DecodeSet:
         """KV blocks that the next step needs."""
         return self._due[self.step % self._block_tokens]
 
-    def due_now(self, later: int) -> int:
-        """KV blocks that the step after `later` more steps needs."""
-        return self._due[(self.step + later) % self._block_tokens]
-
     def blocks_due_in(self, steps: int) -> IntArray:
         """KV blocks that each of the next `steps` steps needs."""
         return np.array(self._due, dtype=np.int64)[(self.step + np.arange(steps)) % self._block_tokens]

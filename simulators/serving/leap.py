@@ -71,7 +71,11 @@ class Leaper:
         if rival is None or len(others) != 1 or not others[0].running:
             return None
         horizon = server.next_mark_s if len(server.engines) == 2 else min(server.next_mark_s, server.next_arrival_s)
-        steps = self._steps_in_memory(engine, min(engine.decoding.steps_unchanged(), LONGEST))
+        steps = min(engine.decoding.steps_unchanged(), LONGEST)
+        if steps < SHORTEST_BESIDE:
+            return None
+        blocks = engine.decoding.blocks_due_in(steps)
+        steps = int(np.searchsorted(np.cumsum(blocks), server.memory.free_blocks, side="right"))
         if steps < SHORTEST_BESIDE:
             return None
         before = rival.state
@@ -80,21 +84,10 @@ class Leaper:
         if stretch is None or len(race.ends_s) < SHORTEST_BESIDE:
             rival.state = before
             return None
-        due, memory, start = engine.decoding.due_now, server.memory, race.start_s
-        for step, end in enumerate(race.ends_s):
-            memory.grow(due(step), start)
-            start = end
-        self._book(engine, np.array([race.start_s, *race.ends_s]), stretch)
+        times = np.array([race.start_s, *race.ends_s])
+        server.memory.grow_in_steps(blocks[: len(race.ends_s)], times[:-1])
+        self._book(engine, times, stretch)
         return server.processor.hold(race.ends_s[-1])
-
-    def _steps_in_memory(self, engine: Engine, steps: int) -> int:
-        """How many of the next steps find the blocks they need."""
-        free = self.server.memory.free_blocks
-        for step in range(steps):
-            free -= engine.decoding.due_now(step)
-            if free < 0:
-                return step
-        return steps
 
     def _undisturbed(self, engine: Engine) -> bool:
         """Whether no other engine runs or is about to."""
@@ -140,7 +133,7 @@ class Leaper:
         self.steps += steps
         if recorder.sink is not None:
             context, growth = stretch.first.attended.decode_tokens, stretch.first.attended.decode_growth
-            for step, (start, duration) in enumerate(zip(times.tolist(), stretch.duration_s.tolist(), strict=False)):
-                recorder.sink.iteration(
-                    IterationRecord(engine.pool, engine.index, start, duration, 0, decoders, context + step * growth)
-                )
+            take, pool, index = recorder.sink.iteration, engine.pool, engine.index
+            for start, duration in zip(times.tolist(), stretch.duration_s.tolist(), strict=False):
+                take(IterationRecord(pool, index, start, duration, 0, decoders, context))
+                context += growth
