@@ -20,6 +20,17 @@ _ALWAYS = ("saturation_requests_per_s", "ttft_mean_s", "tpot_mean_s")
 @click.option("--top", type=click.IntRange(1, 10**5), help="Designs to simulate [default: the experiment's].")
 @click.option("--requests", type=click.IntRange(10, 10**8), help="Requests per replication.")
 @click.option("--replications", type=click.IntRange(1, 10**4), help="Independent runs per design.")
+@click.option(
+    "--max-replications",
+    type=click.IntRange(1, 10**5),
+    help="Replications a design gets at most while its place is undecided [default: twice --replications].",
+)
+@click.option(
+    "--outside",
+    type=click.IntRange(0, 10**5),
+    help="Random feasible designs outside the choice, to see what it overlooked [default: a quarter of --top].",
+)
+@click.option("--until-stable", is_flag=True, help="Correct the estimates; simulate new front designs.")
 @click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes that simulate.")
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -29,6 +40,9 @@ def validate(
     top: int | None,
     requests: int | None,
     replications: int | None,
+    max_replications: int | None,
+    outside: int | None,
+    until_stable: bool,
     workers: int,
     simulator: str,
     quiet: bool,
@@ -42,7 +56,8 @@ def validate(
     experiment = experiment_of(existing_run(run))
     with ValidationBar(f"validate {experiment.name}", "designs", quiet or as_json) as bar:
         result = run_validation(
-            run, top=top, requests=requests, replications=replications, workers=workers, progress=bar,
+            run, top=top, outside=outside, requests=requests, replications=replications,
+            max_replications=max_replications, until_stable=until_stable, workers=workers, progress=bar,
             simulator=simulator, experiment=experiment,
         )  # fmt: skip
     if as_json:
@@ -63,19 +78,68 @@ def _print_json(result: ValidationResult) -> None:
         for row in result.rows
     ]  # fmt: skip
     errors = [vars(error) for error in result.errors]
-    print_json({"run": str(result.run_dir), "rows": rows, "median_absolute_errors": errors, "front": result.front})
+    print_json(
+        {
+            "run": str(result.run_dir), "rows": rows, "median_absolute_errors": errors, "front": result.front,
+            "status": dict(result.status), "front_check": _check_json(result),
+        }
+    )  # fmt: skip
+
+
+def _check_json(result: ValidationResult) -> dict[str, object] | None:
+    check = result.check
+    if check is None:
+        return None
+    orders = [
+        {name: finite(value) if isinstance(value, float) else value for name, value in vars(order).items()}
+        for order in check.orders
+    ]
+    return {
+        "orders": orders, "outside": check.outside, "outside_better": check.outside_better,
+        "regret": finite(check.regret), "stable": check.stable, "rounds": check.rounds,
+    }  # fmt: skip
 
 
 def _print_tables(result: ValidationResult, objectives: tuple[str, ...]) -> None:
     from hydra_dse.cli.tables import console, print_table
 
     names = [*objectives, *(name for name in _ALWAYS if name not in objectives)]
-    columns = ("design", "load", "on front", "metric", "unit", "estimated", "simulated", "95 % CI", "error")
+    columns = ("design", "load", "front (95 %)", "metric", "unit", "estimated", "simulated", "95 % CI", "error")
     print_table(f"Estimate against simulation: {result.run_dir}", columns, _comparison(result, names))
     heads = ("metric", "unit", "band", "designs", "median |error|")
     print_table("Median absolute error of the estimate", heads, _medians(result, names), 3)
+    _print_check(result)
     console().print(f"files: {result.run_dir}/validation.csv, {result.run_dir}/pareto_validated.csv")
     console().print(f"next: hydra-dse report {result.run_dir}")
+
+
+def _print_check(result: ValidationResult) -> None:
+    from hydra_dse.cli.tables import console, print_table
+    from hydra_dse.results import metric
+    from hydra_dse.results.text import percent
+
+    check = result.check
+    if check is None:
+        return
+    heads = ("objective", "designs", "Kendall tau", "Spearman", "mean error, chosen", "mean error, outside")
+    table = [
+        (metric(order.objective).label, f"{order.designs}", _two(order.kendall_tau), _two(order.spearman),
+         percent(order.error_top), percent(order.error_outside))
+        for order in check.orders
+    ]  # fmt: skip
+    print_table("Order of the designs: estimate against simulation", heads, table, 1)
+    if check.outside:
+        console().print(
+            f"outside the choice: {check.outside} random designs simulated, {check.outside_better} certainly dominate "
+            f"a chosen one; the chosen designs miss {percent(check.regret)} of the hypervolume of all"
+        )
+    if check.stable is not None:
+        state = "stable" if check.stable else "still changing"
+        console().print(f"front {state} after {check.rounds} rounds of correction")
+
+
+def _two(value: float) -> str:
+    return "n/a" if value != value else f"{value:.2f}"
 
 
 def _comparison(result: ValidationResult, names: list[str]) -> list[tuple[str, ...]]:
@@ -85,7 +149,7 @@ def _comparison(result: ValidationResult, names: list[str]) -> list[tuple[str, .
     values = {(row.design, row.metric): row for row in result.rows}
     table: list[tuple[str, ...]] = []
     for design in result.chosen:
-        first = [design.identity, number(design.load), "yes" if design.identity in result.front else "no"]
+        first = [design.identity, number(design.load), result.status.get(design.identity, "n/a").replace("_", " ")]
         for row in (values[design.identity, name] for name in names if (design.identity, name) in values):
             kind, interval, error = metric(row.metric), span(row.ci_low, row.ci_high), percent(row.relative_error)
             table.append((*first, kind.label, kind.unit, number(row.estimate), number(row.simulated), interval, error))

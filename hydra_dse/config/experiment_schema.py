@@ -38,12 +38,18 @@ class SearchSection(Section):
 
 
 class ValidationSection(Section):
-    """How the best designs are simulated."""
+    """How the best designs are simulated.
+
+    `max_replications`: what a design gets at most while its place on the front is undecided (twice `replications`);
+    `outside`: feasible designs drawn at random that are simulated too (a quarter of `top`).
+    """
 
     top: PositiveCount = 5
     requests: Annotated[PositiveCount, Field(ge=10, le=100_000_000)] = 2000
     replications: Annotated[PositiveCount, Field(le=10_000)] = 3
     warmup_share: Annotated[Share, Field(lt=1)] = 0.1
+    max_replications: Annotated[PositiveCount, Field(le=10_000)] | None = None
+    outside: Count | None = None
 
 
 class InputSection(Section):

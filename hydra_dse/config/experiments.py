@@ -94,12 +94,7 @@ class _Builder:
             objectives=section.objectives,
             bounds=tuple(Bound(part.metric, part.at_most, part.at_least) for part in section.constraints),
             search=SearchSettings(**section.search.model_dump()),
-            validation=ValidationSettings(
-                section.validation.top,
-                section.validation.requests,
-                section.validation.replications,
-                section.validation.warmup_share,
-            ),
+            validation=ValidationSettings(**section.validation.model_dump()),
             calibration=calibration,
             resolved=resolved,
             inputs=self._digests(section),

@@ -31,12 +31,19 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class ValidationSettings:
-    """How front designs are simulated."""
+    """How front designs are simulated.
+
+    Attributes:
+        max_replications: of a design whose place is undecided; None = twice `replications`.
+        outside: random feasible designs that are simulated beside the chosen ones; None = a quarter of `top`.
+    """
 
     top: int = 5
     requests: int = 2000
     replications: int = 3
     warmup_share: float = 0.1
+    max_replications: int | None = None
+    outside: int | None = None
 
 
 @dataclass(frozen=True)

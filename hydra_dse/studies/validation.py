@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from concurrent.futures import Executor, Future, as_completed
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,74 +10,37 @@ import numpy as np
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.design.space import Point
 from hydra_dse.errors import Interrupted, NothingFeasible
-from hydra_dse.results import METRICS, Evaluation
+from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
-from hydra_dse.search.pareto import nondominated
-from hydra_dse.studies.designs_table import ScoredDesigns, point_in
+from hydra_dse.studies.chosen import Chosen, chosen_rows
+from hydra_dse.studies.designs_table import ScoredDesigns
 from hydra_dse.studies.executor import executor
-from hydra_dse.studies.files import csv_bytes, locked
-from hydra_dse.studies.interrupts import uninterrupted
-from hydra_dse.studies.progress import ValidationProgress, ValidationState
-from hydra_dse.studies.run_directory import RunDirectory, existing_run
+from hydra_dse.studies.files import locked
+from hydra_dse.studies.front_check import OUTSIDE, TOP
+from hydra_dse.studies.progress import ValidationProgress
+from hydra_dse.studies.run_directory import existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
 from hydra_dse.studies.selection import select
-from hydra_dse.studies.simulating import Simulation, SimulationOfFile, simulate
+from hydra_dse.studies.simulating import Simulation, SimulationOfFile
 from hydra_dse.studies.simulators import find_simulator
-from hydra_dse.studies.validation_table import (
-    MetricError,
-    ValidationRow,
-    from_csv,
-    relative_error,
-    summary,
-    to_csv,
-)
+from hydra_dse.studies.validation_loop import VALIDATION, Budget, ValidationLoop, ValidationResult
 
-VALIDATION, VALIDATED = "validation.csv", "pareto_validated.csv"
+__all__ = ["VALIDATION", "Chosen", "ValidationResult", "choose", "outsiders", "validate"]
 
-
-@dataclass(frozen=True)
-class Chosen:
-    """A design chosen for simulation, with its estimates."""
-
-    identity: str
-    rank: int
-    point: Point
-    estimates: Mapping[str, float]
-
-    @property
-    def load(self) -> float:
-        """Estimated load, NaN where unknown."""
-        return self.estimates.get("load", math.nan)
-
-
-@dataclass(frozen=True)
-class ValidationResult:
-    """What a validation found.
-
-    Attributes:
-        chosen: the designs, in the order of choice.
-        rows: one per design and metric.
-        errors: median absolute errors by metric and load band.
-        front: ids of the chosen designs that no other one dominates in simulation.
-        resumed: designs taken from an earlier, interrupted validation.
-    """
-
-    run_dir: Path
-    chosen: tuple[Chosen, ...]
-    rows: tuple[ValidationRow, ...]
-    errors: tuple[MetricError, ...]
-    front: tuple[str, ...]
-    resumed: int
+MOST_ROUNDS = 10
+"""Rounds of promotion before a front that still changes is reported as such."""
 
 
 def validate(
     run_dir: str | Path,
     *,
     top: int | None = None,
+    outside: int | None = None,
     requests: int | None = None,
     replications: int | None = None,
+    max_replications: int | None = None,
+    until_stable: bool = False,
     workers: int = 1,
     progress: ValidationProgress | None = None,
     simulator: str = "serving",
@@ -90,13 +50,19 @@ def validate(
     """Simulate the best designs of a run; write `validation.csv` and `pareto_validated.csv`.
 
     A validation that was interrupted goes on where it stopped: designs that are in `validation.csv` with the
-    same number of requests and replications are not simulated again.
+    same number of requests and at least the same replications are not simulated again.
 
     Args:
         run_dir: a run directory with scored designs.
-        top: designs to simulate; by default what the experiment says, as for the two that follow.
+        top: designs to simulate; by default what the experiment says, as for all that follow up to `max_replications`.
+        outside: feasible designs outside the choice that are simulated too, drawn at random, to see what the choice
+            overlooked; where the experiment is silent a quarter of `top`.
         requests: requests per replication.
         replications: independent runs per design.
+        max_replications: replications that a design may get while its place on the front is undecided; where
+            the experiment is silent twice `replications`.
+        until_stable: correct the estimates of all designs by what simulation found, simulate those that the
+            correction puts on the front, and repeat until none is new (at most `MOST_ROUNDS` times).
         workers: processes that simulate; 1 is this process.
         progress: told after every design.
         simulator: name in the entry-point group `hydra_dse.simulators`.
@@ -116,19 +82,30 @@ def validate(
         replications=replications or settings.replications,
         warmup_share=settings.warmup_share,
     )
-    chosen = choose(experiment, designs_of(run), top or settings.top)
+    designs = designs_of(run)
+    wanted = top or settings.top
+    chosen = choose(experiment, designs, wanted)
+    chosen += outsiders(experiment, designs, chosen, _outside(outside, settings.outside, wanted))
     if simulation is None:
         find_simulator(simulator)  # a missing simulator is told before any worker starts
         file = run.experiment_file.resolve()
         simulation = SimulationOfFile(str(file), simulator, digest_of(file))
+    most = max_replications or settings.max_replications or 2 * options.replications
     with locked(run.path):
-        work = _Validation(run, experiment, chosen, options, progress)
+        work = ValidationLoop(
+            run, experiment, designs, chosen, Budget(options, max(most, options.replications)), progress
+        )
         try:
             with executor(workers) as pool:
-                work.go(pool, simulation)
+                work.go(pool, simulation, MOST_ROUNDS if until_stable else 0)
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; the designs simulated so far are kept in {run.path / VALIDATION}") from None
         return work.result()
+
+
+def _outside(asked: int | None, of_experiment: int | None, top: int) -> int:
+    given = of_experiment if asked is None else asked
+    return -(-top // 4) if given is None else given
 
 
 def choose(experiment: Experiment, designs: ScoredDesigns, top: int) -> tuple[Chosen, ...]:
@@ -144,147 +121,16 @@ def choose(experiment: Experiment, designs: ScoredDesigns, top: int) -> tuple[Ch
     picked = select(losses, scores.violation, load, scores.identities, top)
     if not picked:
         raise NothingFeasible("the run has no feasible design to simulate")
-    return tuple(
-        Chosen(
-            scores.identities[index],
-            rank,
-            point_in(experiment.space, designs.points[index]),
-            {name: float(column[index]) for name, column in scores.metrics.items()},
-        )
-        for rank, index in enumerate(picked, start=1)
-    )
+    return chosen_rows(experiment, designs, picked, TOP, 1)
 
 
-class _Validation:
-    """The loop, with the rows so far by design."""
-
-    def __init__(
-        self,
-        run: RunDirectory,
-        experiment: Experiment,
-        chosen: tuple[Chosen, ...],
-        options: EvaluationOptions,
-        progress: ValidationProgress | None,
-    ) -> None:
-        self._run = run
-        self._experiment = experiment
-        self._chosen = chosen
-        self._options = options
-        self._progress = progress
-        self._seed = experiment.search.seed
-        self._rows = self._stored()
-        self._resumed = len(self._rows)
-
-    def go(self, pool: Executor, simulation: Simulation) -> None:
-        """Simulate what is missing; write after every design."""
-        self._tell("")
-        waiting: dict[Future[Evaluation], Chosen] = {}
-        for design in self._chosen:
-            if design.identity not in self._rows:
-                future = pool.submit(simulate, simulation, design.point, self._options, self._seed)
-                if future.done():  # in this process: keep it before the next one starts
-                    self._keep(design, future.result())
-                else:
-                    waiting[future] = design
-        for future in as_completed(waiting):
-            self._keep(waiting[future], future.result())
-        self._write()
-
-    def result(self) -> ValidationResult:
-        """The result of a complete validation."""
-        rows = self._ordered()
-        return ValidationResult(
-            self._run.path, self._chosen, rows, summary(rows), tuple(self._simulated_front()), self._resumed
-        )
-
-    def _keep(self, design: Chosen, evaluation: Evaluation) -> None:
-        with uninterrupted():
-            self._rows[design.identity] = rows_of(design, evaluation, self._options, self._seed)
-            self._write()
-        self._tell(design.identity)
-
-    def _tell(self, identity: str) -> None:
-        if self._progress is not None:
-            self._progress.update(ValidationState(len(self._rows), len(self._chosen), identity))
-
-    def _stored(self) -> dict[str, list[ValidationRow]]:
-        """Rows of an earlier validation with the same settings, for the designs chosen now."""
-        path = self._run.path / VALIDATION
-        self._run.refuse_links(VALIDATION, VALIDATED)
-        if not path.exists():
-            return {}
-        ranks = {design.identity: design.rank for design in self._chosen}
-        found: dict[str, list[ValidationRow]] = {}
-        mine = (self._options.requests, self._options.replications, self._seed)
-        for row in from_csv(path.read_bytes(), str(path)):
-            if row.design in ranks and (row.requests, row.replications, row.seed) == mine:
-                found.setdefault(row.design, []).append(replace(row, rank=ranks[row.design]))
-        return found
-
-    def _ordered(self) -> tuple[ValidationRow, ...]:
-        return tuple(row for design in self._chosen for row in self._rows.get(design.identity, ()))
-
-    def _write(self) -> None:
-        self._run.write(VALIDATION, to_csv(self._ordered()))
-        self._run.write(VALIDATED, self._pareto())
-
-    def _simulated(self) -> tuple[list[Chosen], dict[str, list[float]]]:
-        """Designs with a simulated value for every objective, and those values by objective."""
-        names = self._experiment.objectives
-        values = {
-            design.identity: {row.metric: row.simulated for row in self._rows.get(design.identity, ())}
-            for design in self._chosen
-        }
-        whole = [
-            design
-            for design in self._chosen
-            if all(math.isfinite(values[design.identity].get(name, math.nan)) for name in names)
-        ]
-        return whole, {name: [values[design.identity][name] for design in whole] for name in names}
-
-    def _simulated_front(self) -> list[str]:
-        whole, values = self._simulated()
-        if not whole:
-            return []
-        losses = Objectives.named(self._experiment.objectives).losses(
-            {name: np.array(column) for name, column in values.items()}
-        )
-        return [whole[index].identity for index in np.flatnonzero(nondominated(losses)).tolist()]
-
-    def _pareto(self) -> bytes:
-        """Every simulated design: parameters, objectives as estimated and as simulated, and whether it is best."""
-        best = self._simulated_front()
-        names = self._experiment.objectives
-        whole, values = self._simulated()
-        parameters = list(self._chosen[0].point)
-        sides = [f"{name}:{side}" for name in names for side in ("estimate", "simulated")]
-        rows = [
-            [
-                design.identity,
-                *design.point.values(),
-                *(side for name in names for side in (design.estimates[name], values[name][index])),
-                str(design.identity in best).lower(),
-            ]
-            for index, design in enumerate(whole)
-        ]
-        return csv_bytes(["design", *parameters, *sides, "on_simulated_front"], rows)
-
-
-def rows_of(design: Chosen, evaluation: Evaluation, options: EvaluationOptions, seed: int) -> list[ValidationRow]:
-    """One row per metric that is estimated or simulated, in the order of the registry."""
-    names = [*METRICS, *sorted(name for name in {*design.estimates, *evaluation.metrics} if name not in METRICS)]
-    rows = []
-    for name in names:
-        estimate = design.estimates.get(name, math.nan)
-        found = evaluation.metrics.get(name)
-        simulated = math.nan if found is None else float(found)
-        if math.isfinite(estimate) or math.isfinite(simulated):
-            low, high = evaluation.intervals.get(name, (math.nan, math.nan))
-            error = relative_error(estimate, simulated)
-            counts = (options.requests, options.replications, seed)
-            rows.append(
-                ValidationRow(
-                    design.identity, design.rank, design.load, name, estimate, simulated, low, high, error, *counts
-                )
-            )
-    return rows
+def outsiders(
+    experiment: Experiment, designs: ScoredDesigns, chosen: Sequence[Chosen], count: int
+) -> tuple[Chosen, ...]:
+    """Feasible designs outside the choice, drawn at random by the experiment's seed."""
+    taken = {design.identity for design in chosen}
+    scores = designs.scores
+    rest = [index for index in np.flatnonzero(scores.violation <= 0).tolist() if scores.identities[index] not in taken]
+    rng = derive(experiment.search.seed, "outside")
+    drawn = sorted(rng.choice(len(rest), size=min(count, len(rest)), replace=False).tolist()) if rest else []
+    return chosen_rows(experiment, designs, [rest[index] for index in drawn], OUTSIDE, len(chosen) + 1)

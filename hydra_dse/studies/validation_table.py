@@ -24,6 +24,7 @@ class ValidationRow:
         load: estimated load of the design, NaN where unknown.
         ci_low, ci_high: 95 % confidence interval of the simulated value, NaN where there is none.
         relative_error: (estimate − simulated) / simulated, NaN where either is missing or both are 0.
+        role: why the design was simulated (see `front_check`).
     """
 
     design: str
@@ -38,6 +39,7 @@ class ValidationRow:
     requests: int
     replications: int
     seed: int
+    role: str = "top"
 
 
 COLUMNS = tuple(item.name for item in fields(ValidationRow))
@@ -90,6 +92,7 @@ def _row(raw: dict[str, str]) -> ValidationRow:
     return ValidationRow(
         design=raw["design"],
         metric=raw["metric"],
+        role=raw["role"],
         rank=counts["rank"],
         requests=counts["requests"],
         replications=counts["replications"],

@@ -44,7 +44,13 @@ def run(tmp_path):
 
 
 def _validate(run, simulation=None, **settings):
-    settings = {"top": 6, "requests": 100, "experiment": toy_experiment()} | settings
+    settings = {
+        "top": 6,
+        "outside": 0,
+        "max_replications": 1,
+        "requests": 100,
+        "experiment": toy_experiment(),
+    } | settings
     return validate(run, simulation=simulation or ToySimulation(), **settings)
 
 
@@ -106,7 +112,7 @@ def test_other_settings_are_simulated_anew(run):
 
 def test_the_experiments_own_settings_are_the_default(run):
     simulation = ToySimulation()
-    result = validate(run, experiment=toy_experiment(), simulation=simulation)
+    result = validate(run, outside=0, max_replications=1, experiment=toy_experiment(), simulation=simulation)
     settings = toy_experiment().validation
     assert len(result.chosen) == settings.top
     assert {requests for _, requests, _ in simulation.calls} == {settings.requests}
