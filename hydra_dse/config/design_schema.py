@@ -111,6 +111,8 @@ class MappingSection(Section):
     parallelism: Literal["tensor", "replica"] = "tensor"
     homes: Literal["aligned", "interleaved"] = "aligned"
     sram_weight_share: Share = 0.5
+    expert_placement: Literal["round_robin", "popularity"] = "round_robin"
+    replicated_experts: Annotated[Count, Field(le=4096)] = 0
 
 
 class PolicySection(Section):

@@ -45,7 +45,14 @@ def limits_of(section: schema.LimitsSection) -> PackageLimits:
 def mapping_of(section: schema.MappingSection) -> MappingChoice:
     """Return the mapping choice."""
     groups = {kind: tuple(names) for kind, names in section.groups.items()}
-    return MappingChoice(groups, section.parallelism, section.homes, section.sram_weight_share)
+    return MappingChoice(
+        groups,
+        section.parallelism,
+        section.homes,
+        section.sram_weight_share,
+        section.expert_placement,
+        section.replicated_experts,
+    )
 
 
 def policy_of(section: schema.PolicySection) -> Policy:

@@ -180,6 +180,23 @@ class ShiftSection(Section):
     rate_factor: NonNegativeNumber = 1.0
 
 
+class RoutingSection(Section):
+    """How unevenly tokens choose among experts: a Zipf exponent, or shares by expert (or a list per sparse layer)."""
+
+    zipf: Annotated[NonNegativeNumber, Field(le=5)] | None = None
+    shares: Annotated[tuple[NonNegativeNumber, ...], Field(min_length=1, max_length=4096)] | None = None
+    layer_shares: Annotated[tuple[tuple[NonNegativeNumber, ...], ...], Field(min_length=1, max_length=1024)] | None = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> RoutingSection:
+        given = [name for name in ("zipf", "shares", "layer_shares") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise at_key(given[-1] if given else "zipf", "give one of zipf, shares and layer_shares")
+        return self
+
+
 class WorkloadSection(Section):
     """A workload file."""
 
@@ -194,6 +211,7 @@ class WorkloadSection(Section):
     shifts: tuple[ShiftSection, ...] = ()
     cycle: PositiveSeconds | None = None
     prefixes: PrefixesSection | None = None
+    routing: RoutingSection | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> WorkloadSection:

@@ -21,6 +21,7 @@ from hydra_dse.workload.lengths import Empirical
 from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, Shift, Slo, Workload
 from hydra_dse.workload.prefixes import Prefixes
 from hydra_dse.workload.replay import Replay
+from hydra_dse.workload.skew import RoutingSkew, with_skew
 from hydra_dse.workload.traces import read_lengths, read_trace
 
 if TYPE_CHECKING:
@@ -112,11 +113,13 @@ class _Builder:
         replay = self._try(self._replay)
         arrivals = replay[0] if replay is not None else self._try(self._arrivals)
         classes = self._classes(replay[1] if replay is not None else None)
+        skew = self._skew()
+        models = self._try(lambda: self._routed(skew)) or ()
         if self.faults or arrivals is None:
             raise InputError(self.faults)
         workload = Workload(
             name=self.section.name or name,
-            models=tuple(self.models.values()),
+            models=models,
             arrivals=arrivals,
             classes=classes,
             replay=replay[1] if replay is not None else None,
@@ -124,6 +127,7 @@ class _Builder:
             shifts=self._shifts(),
             cycle_s=self.section.cycle,
             prefixes=self._prefixes(),
+            routing=skew,
         )
         self._check_shifts(workload)
         return LoadedWorkload(workload, self._plain(workload.name), tuple(dict.fromkeys(self.inputs)))
@@ -260,6 +264,20 @@ class _Builder:
             rows = np.asarray(section.rows, dtype=np.int64)
             return Empirical(rows[:, 0], rows[:, 1])
         return read_lengths(self._file((*path, "path")), columns=columns_of(section.columns), limit=section.limit)
+
+    # experts ----------------------------------------------------------------------------------------------------
+
+    def _skew(self) -> RoutingSkew:
+        section = self.section.routing
+        if section is None:
+            return RoutingSkew()
+        shares = section.layer_shares or ((section.shares,) if section.shares is not None else ())
+        return RoutingSkew(section.zipf or 0.0, shares)
+
+    def _routed(self, skew: RoutingSkew) -> tuple[Model, ...]:
+        section = self.section.routing
+        key = "layer_shares" if section is not None and section.layer_shares is not None else "shares"
+        return self._at(("routing", key), lambda: tuple(with_skew(model, skew) for model in self.models.values()))
 
     # shifts and plain data ----------------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
 
 PLACEMENTS = ("communication_aware", "hydra", "round_robin", "random", "explicit")
-PARALLELISM = ("tensor", "replica")
+PARALLELISM = ("tensor", "replica", "expert")
+EXPERT_PLACEMENTS = ("round_robin", "popularity")
 HOMES = ("aligned", "interleaved")
 
 
@@ -32,16 +33,22 @@ class MappingChoice:
         groups: operator class → names of die groups (of either phase; a pool uses those of its phase).
             Classes not named follow the families of the die groups: attention classes go to groups that serve
             `"attention"`, SSM classes to groups that serve `"ssm"`, all others to every group of the pool.
-        parallelism: `"tensor"` (one copy of the weights, split over the dies of a group) or `"replica"`
-            (every die streams all weights and works on its share of the batch).
+        parallelism: `"tensor"` (one copy of the weights, split over the dies of a group), `"replica"`
+            (every die streams all weights and works on its share of the batch) or `"expert"` (each expert of a
+            mixture whole on one die, tokens go to their experts; all else as under `"tensor"`).
         homes: `"aligned"` (each die's shard lies in the fewest stacks) or `"interleaved"` (over all stacks).
         sram_weight_share: share of die SRAM that keeps weights resident.
+        expert_placement: of expert parallelism: `"round_robin"`, or `"popularity"` (the most popular expert first, to
+            the least loaded die).
+        replicated_experts: of expert parallelism: how many of the most popular experts have a copy at every die.
     """
 
     groups: Mapping[OperatorClass, tuple[str, ...]] = field(default_factory=dict)
     parallelism: str = "tensor"
     homes: str = "aligned"
     sram_weight_share: float = 0.5
+    expert_placement: str = "round_robin"
+    replicated_experts: int = 0
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Flows:
         weights: streamed per copy (resident weights taken off).
         kv_reads, kv_writes, state_reads, state_writes: between sites and dies.
         transfers: bytes of the operand of each transfer of the operator, in order.
+        rows: rows of the operator, which decide the experts that are read.
     """
 
     weights: Number
@@ -43,6 +44,7 @@ class Flows:
     state_reads: Number
     state_writes: Number
     transfers: tuple[Number, ...]
+    rows: Number = 0.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class LedgerRow:
     """One operand of one operator over all its instances, in bytes per iteration by memory site.
 
     `operand` is `"weights"`, `"kv read"`, `"kv write"`, `"state read"`, `"state write"` or `"activations (gather)"`,
-    `"activations (reduce)"`, `"activations (forward)"` (between dies; no site).  `copies`: how often it is streamed.
+    `"activations (reduce)"`, `"activations (dispatch)"`, `"activations (combine)"`, `"activations (forward)"` (between
+    dies; no site).  `copies`: how often it is streamed.
     """
 
     pool: str
@@ -76,6 +79,7 @@ def flows_of(mapped: MappedOperator, demand: Demand, precision: Precision, resid
         transfers=tuple(
             demand.rows * transfer.elements_per_token * precision.activation_bytes for transfer in mapped.transfers
         ),
+        rows=demand.rows,
     )
 
 
@@ -83,7 +87,8 @@ def operator_traffic(design: MappedDesign, group: ExecutionGroup, mapped: Mapped
     """Bytes of one instance from component to component, shape (components, components); flows are scalars."""
     matrix = np.zeros((design.component_count, design.component_count))
     at, dies = [site.component for site in design.sites], list(group.dies)
-    reads = group.weight_fetch * flows.weights + group.cache_fetch * (flows.kv_reads + flows.state_reads)
+    reads = group.weights_from(float(flows.rows)) * flows.weights
+    reads = reads + group.cache_fetch * (flows.kv_reads + flows.state_reads)
     matrix[np.ix_(at, dies)] += reads
     matrix[np.ix_(dies, at)] += group.cache_fetch.T * (flows.kv_writes + flows.state_writes)
     for transfer, amount in zip(mapped.transfers, flows.transfers, strict=True):
@@ -148,7 +153,7 @@ def _operand_rows(pool: MappedPool, mapped: MappedOperator, flows: Flows, sites:
         "state read": flows.state_reads,
         "state write": flows.state_writes,
     }
-    fetched = group.weight_fetch.sum(axis=1)
+    fetched = group.weights_from(float(flows.rows)).sum(axis=1)
     weights = float(flows.weights) * count * fetched
     rows = [LedgerRow(pool.name, name, "weights", float(weights.sum()), float(fetched.sum()), weights)]
     for operand, amount in cached.items():

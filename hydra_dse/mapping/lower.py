@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design, MappingChoice
 from hydra_dse.hardware.components import DieGroup, Package
+from hydra_dse.mapping.experts import ExpertPlacement, place_experts, read_elsewhere, stored_shares
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.identity import components_key, mapping_key
 from hydra_dse.mapping.layout import bandwidth_shares, fetch_matrix, imbalance, memory_sites, work_shares
@@ -31,8 +32,12 @@ from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.transfers import transfers_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Operator, OperatorClass
+from hydra_dse.model.routing import Routing
 
 FloatArray = NDArray[np.float64]
+
+ALL_EXPERTS_ROWS = 1e12
+"""So many rows touch every expert that is used at all."""
 
 _CACHE: OrderedDict[object, MappedDesign] = OrderedDict()
 _CACHE_SIZE = 1024
@@ -63,21 +68,56 @@ def map_operands(design: Design, operands: Operands, nominal: bool = False) -> M
     members = {name: groups_of_pool(design.package, name) for name in pools}
     uses = {group.name: sum(group in members[name] for name in pools) for group in design.package.dies}
     return MappedDesign(
-        pools=tuple(
-            _PoolMapper(design.package, design.mapping, operands, share, members[name], uses, nominal).pool(name)
-            for name in pools
-        ),
-        memory=memory_plan(sites, operands),
+        pools=tuple(_PoolMapper(design, operands, share, members[name], uses, nominal).pool(name) for name in pools),
+        memory=memory_plan(sites, operands, stored_weights(design, operands, sites)),
         sites=sites,
         component_count=design.package.die_count + design.package.stack_count,
     )
 
 
-def memory_plan(sites: Sequence[MemorySite], operands: Operands) -> MemoryPlan:
-    """One copy of the weights over all sites by bandwidth; the site that fills first bounds the caches."""
-    capacity = np.array([site.capacity_bytes for site in sites], dtype=np.float64)
+def stored_weights(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> FloatArray:
+    """Weight bytes held in each site: one copy over all sites by bandwidth, experts placed whole where they are."""
     share = bandwidth_shares(sites)
     weights = operands.weight_bytes * share
+    for routing, held in _expert_bytes(design, operands).items():
+        homes = expert_homes(design, share, routing)
+        if homes is not None:
+            weights = weights + held * (stored_shares(homes) - share)
+    return weights
+
+
+def _expert_bytes(design: Design, operands: Operands) -> dict[Routing, float]:
+    """Bytes of all experts by their routing, empty without expert parallelism."""
+    held: dict[Routing, float] = {}
+    if design.mapping.parallelism == "expert":
+        for operator in operands.operators:
+            if operator.routing is not None and operator.kind is OperatorClass.EXPERTS:
+                amount = operator.weight_copies * operator.weight_elements * operands.precision.weight_bytes
+                held[operator.routing] = held.get(operator.routing, 0.0) + amount
+    return held
+
+
+def expert_homes(design: Design, site_share: FloatArray, routing: Routing) -> ExpertPlacement | None:
+    """Where the experts of a routing lie: at the dies of the last pool (the one that decodes)."""
+    members = groups_of_pool(design.package, pool_names(design)[-1])
+    chosen = groups_of_class(members, design.mapping, OperatorClass.EXPERTS)
+    if not chosen or not len(site_share):
+        return None
+    chiplets = [group.chiplet for group in chosen for _ in range(group.count)]
+    return dealt(design.mapping, routing, work_shares(chiplets), site_share)
+
+
+def dealt(choice: MappingChoice, routing: Routing, work: FloatArray, site_share: FloatArray) -> ExpertPlacement:
+    """Deal the experts of a routing to dies with given shares of the work."""
+    feed = fetch_matrix(site_share, work, choice.homes)
+    return place_experts(routing, work, feed, choice.expert_placement, choice.replicated_experts)
+
+
+def memory_plan(sites: Sequence[MemorySite], operands: Operands, weights: FloatArray | None = None) -> MemoryPlan:
+    """Weights as stored (by default one copy, by bandwidth); the site that fills first bounds the caches."""
+    capacity = np.array([site.capacity_bytes for site in sites], dtype=np.float64)
+    share = bandwidth_shares(sites)
+    weights = operands.weight_bytes * share if weights is None else weights
     used = share > 0
     left = float(np.min((capacity[used] - weights[used]) / share[used])) if used.any() else 0.0
     return MemoryPlan(
@@ -93,13 +133,22 @@ def memory_plan(sites: Sequence[MemorySite], operands: Operands) -> MemoryPlan:
 class _PoolMapper:
     """Maps the operators of one pool, building each execution group once."""
 
-    package: Package
-    choice: MappingChoice
+    design: Design
     operands: Operands
     site_share: FloatArray
     members: tuple[DieGroup, ...]
     uses: dict[str, int]
     nominal: bool
+
+    @property
+    def package(self) -> Package:
+        """The package of the design."""
+        return self.design.package
+
+    @property
+    def choice(self) -> MappingChoice:
+        """The mapping choice of the design."""
+        return self.design.mapping
 
     def pool(self, name: str) -> MappedPool:
         """Return the mapped pool."""
@@ -107,10 +156,10 @@ class _PoolMapper:
             return MappedPool(name, (), ())
         homes = self._execution_group(self.members)
         groups: list[ExecutionGroup] = []
-        index = self._groups_of_classes(groups, homes)
-        placed = [(o, index[o.kind]) for o in self.operands.operators if o.kind in index]
+        index = self._groups_of_operators(groups, homes, name)
+        placed = [(o, index[_key(o)]) for o in self.operands.operators if _key(o) in index]
         moves = transfers_of(placed, groups, homes)
-        resident = self._resident_share([operator for operator, _ in placed])
+        resident = self._resident_share([(operator, groups[group]) for operator, group in placed])
         shares = [tuple(group.work_share.tolist()) for group in groups]
         return MappedPool(
             name,
@@ -119,7 +168,7 @@ class _PoolMapper:
                 MappedOperator(
                     operator=operator,
                     group=group,
-                    imbalance=imbalance(operator.parallel_units, shares[group]) if self._splits else 1.0,
+                    imbalance=self._imbalance(operator, groups[group], shares[group]),
                     resident_share=resident if keeps_weights(operator) else 0.0,
                     transfers=move,
                 )
@@ -129,22 +178,46 @@ class _PoolMapper:
 
     @property
     def _splits(self) -> bool:
-        return self.choice.parallelism == "tensor"
+        return self.choice.parallelism != "replica"
 
-    def _groups_of_classes(self, groups: list[ExecutionGroup], homes: ExecutionGroup) -> dict[OperatorClass, int]:
-        """Append the execution groups that the operators need; return the group of each class that has one."""
-        index: dict[OperatorClass, int] = {}
-        numbers: dict[tuple[str, ...], int] = {}
-        for kind in dict.fromkeys(operator.kind for operator in self.operands.operators):
+    def _imbalance(self, operator: Operator, group: ExecutionGroup, shares: tuple[float, ...]) -> float:
+        if group.experts is not None:
+            return group.experts.imbalance
+        return imbalance(operator.parallel_units, shares) if self._splits else 1.0
+
+    def _groups_of_operators(
+        self, groups: list[ExecutionGroup], homes: ExecutionGroup, pool: str
+    ) -> dict[tuple[OperatorClass, Routing | None], int]:
+        """Append the execution groups that the operators need; return the group of each that has one."""
+        index: dict[tuple[OperatorClass, Routing | None], int] = {}
+        numbers: dict[tuple[tuple[str, ...], Routing | None], int] = {}
+        for key in dict.fromkeys(_key(operator) for operator in self.operands.operators):
+            kind, routing = key
             chosen = groups_of_class(self.members, self.choice, kind)
             if not chosen:
                 continue
             names = tuple(group.name for group in chosen)
-            if names not in numbers:
-                numbers[names] = len(groups)
-                groups.append(homes if names == homes.die_groups else self._execution_group(chosen))
-            index[kind] = numbers[names]
+            routed = routing if self.choice.parallelism == "expert" else None
+            if (names, routed) not in numbers:
+                numbers[names, routed] = len(groups)
+                group = homes if names == homes.die_groups else self._execution_group(chosen)
+                groups.append(group if routed is None else self._with_experts(group, routed, pool))
+            index[key] = numbers[names, routed]
         return index
+
+    def _with_experts(self, group: ExecutionGroup, routing: Routing, pool: str) -> ExecutionGroup:
+        """A group of dies that hold experts whole; other pools read them from where the last pool keeps them."""
+        placement = dealt(self.choice, routing, group.work_share, self.site_share)
+        homes = expert_homes(self.design, self.site_share, routing)
+        if pool != pool_names(self.design)[-1] and homes is not None:
+            placement = read_elsewhere(placement, homes)
+        return replace(
+            group,
+            work_share=placement.load_share,
+            weight_fetch=placement.weight_fetch(ALL_EXPERTS_ROWS),
+            parallelism="expert",
+            experts=placement,
+        )
 
     def _execution_group(self, groups: tuple[DieGroup, ...]) -> ExecutionGroup:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
@@ -158,11 +231,15 @@ class _PoolMapper:
             work_share=work,
             weight_fetch=cache if self._splits else np.outer(at, np.ones(len(dies))),
             cache_fetch=cache,
-            parallelism=self.choice.parallelism,
+            parallelism="tensor" if self._splits else "replica",
         )
 
-    def _resident_share(self, operators: Sequence[Operator]) -> float:
-        weights = sum(max(o.weight_copies, 1) * o.weight_elements for o in operators if keeps_weights(o))
+    def _resident_share(self, placed: Sequence[tuple[Operator, ExecutionGroup]]) -> float:
+        weights = sum(
+            max(o.weight_copies, 1) * o.weight_elements * (1.0 if group.experts is None else group.experts.copies)
+            for o, group in placed
+            if keeps_weights(o)
+        )
         weights *= self.operands.precision.weight_bytes
         if weights <= 0 or self.nominal:
             return 0.0
@@ -170,6 +247,11 @@ class _PoolMapper:
             weights *= sum(group.count for group in self.members)
         sram = sum(group.count * group.chiplet.sram_bytes / self.uses[group.name] for group in self.members)
         return min(1.0, self.choice.sram_weight_share * sram / weights)
+
+
+def _key(operator: Operator) -> tuple[OperatorClass, Routing | None]:
+    """Operators of one class share a group; experts only those that are routed alike."""
+    return operator.kind, operator.routing if operator.kind is OperatorClass.EXPERTS else None
 
 
 def keeps_weights(operator: Operator) -> bool:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.mapping.experts import ExpertPlacement
 from hydra_dse.model.operators import Operator
 
 FloatArray = NDArray[np.float64]
@@ -57,8 +58,9 @@ class Transfer:
         sources, targets: component indices of dies.
         share: shape (sources, targets): bytes moved per byte of the operand; entries of a die to itself are 0.
         elements_per_token: width of the operand, in elements per row of the operator.
-        kind: `"gather"` (residual stream to the group), `"reduce"` (partial sums to the residual stream) or
-            `"forward"` (from the group of the preceding operator).
+        kind: `"gather"` (residual stream to the group), `"reduce"` (partial sums to the residual stream),
+            `"dispatch"` (tokens to the dies of their experts), `"combine"` (back from them) or `"forward"` (from the
+            group of the preceding operator).
     """
 
     sources: tuple[int, ...]
@@ -79,7 +81,10 @@ class ExecutionGroup:
         weight_fetch: shape (stacks, dies): bytes that flow per byte of (non-resident) weights; sums to the
             number of copies streamed (1 for a tensor split, the number of dies for replicas).
         cache_fetch: shape (stacks, dies): the same for KV and state; sums to 1.
-        parallelism: `"tensor"` (each die holds a slice of every weight) or `"replica"` (each a share of the rows).
+        parallelism: `"tensor"` (each die holds a slice of every weight), `"replica"` (each a share of the rows) or
+            `"expert"` (each some experts whole).
+        experts: where experts lie under expert parallelism.  `work_share` is then the expected share of the expert
+            rows, and `weight_fetch` is that of a batch that touches every expert.
     """
 
     die_groups: tuple[str, ...]
@@ -88,6 +93,11 @@ class ExecutionGroup:
     weight_fetch: FloatArray
     cache_fetch: FloatArray
     parallelism: str = "tensor"
+    experts: ExpertPlacement | None = None
+
+    def weights_from(self, rows: float) -> FloatArray:
+        """`weight_fetch` of an operator with `rows` rows: which experts are read depends on them."""
+        return self.weight_fetch if self.experts is None else self.experts.weight_fetch(rows)
 
 
 @dataclass(frozen=True)

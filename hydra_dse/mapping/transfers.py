@@ -2,8 +2,10 @@
 
 The residual stream is sharded over all dies of a pool.  Under a tensor split (by width) every die of a group
 receives all of it (`gather`) and gives every die of the pool its part of the sums (`reduce`): no multicast is assumed.
-Under replicas (split by rows) only the rows that a die does not hold itself move.  An operator that gathers nothing
-finds its input where its predecessor left it, so it moves only where the two run on different groups (`forward`).
+Under replicas (split by rows) only the rows that a die does not hold itself move.  Under expert parallelism a row goes
+once to every other die that holds one of its experts (`dispatch`), which returns one sum (`combine`).  An operator that
+gathers nothing finds its input where its predecessor left it, so it moves only where the two run on different groups
+(`forward`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.mapping.experts import ExpertPlacement
 from hydra_dse.mapping.layout import overlaps
 from hydra_dse.mapping.nouns import ExecutionGroup, Transfer
 from hydra_dse.model.operators import Operator, OperatorClass
@@ -42,7 +45,8 @@ def transfers_of(
         if operator.gather_elements_per_token > 0:
             if group not in gathers:
                 gathers[group] = _gather(groups[group], homes)
-            mine += _transfer(gathers[group], operator.gather_elements_per_token, "gather")
+            kind = "gather" if groups[group].experts is None else "dispatch"
+            mine += _transfer(gathers[group], operator.gather_elements_per_token, kind)
         elif previous is not None and _follows(operator, previous[0]) and previous[1] != group:
             # Half of what an operator holds per token is its input, half its output.
             width = operator.activation_elements_per_token / 2
@@ -50,7 +54,8 @@ def transfers_of(
         if operator.reduce_elements_per_token > 0:
             if group not in reduces:
                 reduces[group] = _reduce(groups[group], homes)
-            mine += _transfer(reduces[group], operator.reduce_elements_per_token, "reduce")
+            kind = "reduce" if groups[group].experts is None else "combine"
+            mine += _transfer(reduces[group], operator.reduce_elements_per_token, kind)
         moves.append(tuple(mine))
         if operator.kind is not OperatorClass.NORM:
             previous = (operator, group)
@@ -67,6 +72,8 @@ def _transfer(shares: Shares, elements: float, kind: str) -> list[Transfer]:
 
 
 def _gather(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
+    if group.experts is not None:
+        return homes.dies, group.dies, _dispatch(group, homes, group.experts)
     if group.parallelism == "replica":
         return _forward(homes, group)
     share = np.repeat(homes.work_share[:, None], len(group.dies), axis=1)
@@ -74,10 +81,18 @@ def _gather(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
 
 
 def _reduce(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
+    if group.experts is not None:
+        return group.dies, homes.dies, _dispatch(group, homes, group.experts).T
     if group.parallelism == "replica":
         return _forward(group, homes)
     share = np.repeat(homes.work_share[None, :], len(group.dies), axis=0)
     return group.dies, homes.dies, _without_self(share, group.dies, homes.dies)
+
+
+def _dispatch(group: ExecutionGroup, homes: ExecutionGroup, experts: ExpertPlacement) -> FloatArray:
+    """Share of the rows that go from each die of the pool to each die with experts; copies serve what is near."""
+    near = overlaps(homes.work_share, experts.share) * experts.replicated_hit
+    return _without_self(np.outer(homes.work_share, experts.visits) + near, homes.dies, group.dies)
 
 
 def _forward(source: ExecutionGroup, target: ExecutionGroup) -> Shares:

@@ -7,6 +7,7 @@ from hydra_dse.hardware.components import DieGroup
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
+from hydra_dse.mapping.lower import stored_weights
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation
@@ -24,12 +25,28 @@ def memory_violations(design: Design, operands: Operands) -> tuple[Violation, ..
     if not sites:
         return (Violation("no memory on the package", 1, 0, "stacks", ("add a memory stack",)),)
     share = bandwidth_shares(sites)
+    if design.mapping.parallelism == "expert":
+        return _overfull(design, operands)
     bound = min(site.capacity_bytes / part for site, part in zip(sites, share, strict=True) if part > 0)
     least = operands.weight_bytes + operands.state_bytes_per_sequence + operands.kv_bytes_per_token
     if least <= bound:
         return ()
     levers = ("more memory stacks", "larger stacks", "weights of fewer bits", "a smaller model")
     return (Violation("weights and one sequence exceed memory", least, bound, "bytes", levers),)
+
+
+def _overfull(design: Design, operands: Operands) -> tuple[Violation, ...]:
+    """The site that experts placed whole fill most above its capacity; none where all fit with one sequence."""
+    sites = memory_sites(design.package)
+    sequence = operands.state_bytes_per_sequence + operands.kv_bytes_per_token
+    least = stored_weights(design, operands, sites) + sequence * bandwidth_shares(sites)
+    worst = max(range(len(sites)), key=lambda number: least[number] / sites[number].capacity_bytes)
+    bound = sites[worst].capacity_bytes
+    if least[worst] <= bound:
+        return ()
+    levers = ("more memory stacks", "larger stacks", "weights of fewer bits", "fewer replicated experts")
+    demand = float(least[worst])
+    return (Violation(f"weights and one sequence exceed {sites[worst].name}", demand, bound, "bytes", levers),)
 
 
 def die_violations(design: Design, operands: Operands) -> tuple[Violation, ...]:

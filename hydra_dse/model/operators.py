@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.model.precision import Precision
+from hydra_dse.model.routing import Routing
 
 Number = float | NDArray[np.float64]
+
+__all__ = ["Batch", "Demand", "Number", "Operator", "OperatorClass", "Routing"]
 
 
 class OperatorClass(StrEnum):
@@ -83,30 +86,6 @@ class Demand:
     state_read_bytes: Number
     state_write_bytes: Number
     activation_bytes: Number
-
-
-@dataclass(frozen=True)
-class Routing:
-    """Mixture-of-experts routing: `top_k` of `experts` per token, Zipf exponent `skew` (0 = uniform)."""
-
-    experts: int
-    top_k: int
-    skew: float = 0.0
-
-    def distinct(self, tokens: Number) -> Number:
-        """Expected number of distinct experts that `tokens` tokens touch.
-
-        `Σ_e 1 − (1 − q_e)^tokens`, `q_e = min(1, top_k·p_e)` with Zipf probabilities `p_e`.
-        """
-        if self.skew == 0:
-            # All terms are equal: one power instead of one per expert.
-            share = min(1.0, self.top_k / self.experts)
-            return np.asarray(self.experts * (1.0 - (1.0 - share) ** np.asarray(tokens, dtype=np.float64)))
-        ranks = np.arange(1, self.experts + 1, dtype=np.float64)
-        popularity = ranks**-self.skew
-        hit = np.minimum(1.0, self.top_k * popularity / popularity.sum())
-        count = np.asarray(tokens, dtype=np.float64)[..., None]
-        return np.asarray((1.0 - (1.0 - hit) ** count).sum(axis=-1))
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _key(design: Design, model: Model, seed: int) -> tuple[object, ...]:
         design.placement_algorithm,
         seed if design.placement_algorithm == "random" else 0,
         tuple((kind, mapping.groups[kind]) for kind in sorted(mapping.groups)),
-        (mapping.parallelism, mapping.homes),
+        (mapping.parallelism, mapping.homes, mapping.expert_placement, mapping.replicated_experts),
         design.policy.serving,
         design.precision,
         model,

@@ -22,6 +22,7 @@ from hydra_dse.workload.pieces import Path, Piece, pieces
 from hydra_dse.workload.prefixes import Prefixes, Think
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.sampling import arrival_statistics, at_rate, length_points, long_run_shares, requests
+from hydra_dse.workload.skew import RoutingSkew, with_skew
 from hydra_dse.workload.varying import Diurnal, Piecewise
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Replay",
     "RequestClass",
     "Requests",
+    "RoutingSkew",
     "Shift",
     "Slo",
     "Think",
@@ -59,4 +61,5 @@ __all__ = [
     "pieces",
     "poisson",
     "requests",
+    "with_skew",
 ]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload.prefixes import Prefixes
+from hydra_dse.workload.skew import RoutingSkew
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -145,7 +146,7 @@ class Workload:
     """Requests of one or several classes for one or several models.
 
     Attributes:
-        models: the models served; a class names one by index.
+        models: the models served, their mixtures routed as `routing` says; a class names one by index.
         classes: with shares that sum to 1.
         replay: recorded requests with their own lengths; when given they replace sampling (and `arrivals` is a
             `Replay` of the same times).
@@ -153,6 +154,7 @@ class Workload:
         shifts: changes of mix and rate, in order of time; each holds until the next.
         cycle_s: when the shifts start again from the beginning; None = the last one holds for ever.
         prefixes: shared system prompts and sessions of sampled requests; the rate of the arrivals counts turns.
+        routing: how unevenly tokens choose among experts, as applied to `models`.
     """
 
     name: str
@@ -164,6 +166,7 @@ class Workload:
     shifts: tuple[Shift, ...] = ()
     cycle_s: float | None = None
     prefixes: Prefixes | None = None
+    routing: RoutingSkew = field(default_factory=RoutingSkew)
 
     @property
     def promises(self) -> bool:
