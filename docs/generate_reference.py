@@ -67,6 +67,7 @@ FILES: dict[str, tuple[type[Section], ...]] = {
         workload_schema.ClassSection,
         workload_schema.SloSection,
         workload_schema.ShiftSection,
+        workload_schema.RoutingSection,
         lengths_schema.JointSection,
         lengths_schema.LognormalSection,
         lengths_schema.QuantilesSection,
