@@ -10,6 +10,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
 from benchmarks.validation.cases import SEEDS, SIZES, cases  # noqa: E402
+from benchmarks.validation.compiled import serve_compiled  # noqa: E402
 from benchmarks.validation.errors import band_name, comparisons, coverage, table  # noqa: E402
 from benchmarks.validation.simulate import simulate  # noqa: E402
 from benchmarks.validation.store import RESULTS, append, digest, load  # noqa: E402
@@ -21,7 +22,7 @@ def run_missing(which: str, count: int, folder: Path) -> None:
     for case in cases(which, count):
         if case.name in known and known[case.name][0] == digest(case):
             continue
-        found = simulate(case, short=which == "slice")
+        found = simulate(case, serve_compiled, short=which == "slice")
         append(which, case, found, folder)
         worst = max(found.half, key=lambda name: found.half[name])
         print(f"{case.name} {case.policy} {case.arrival_kind} load {case.load:.2f}: ", end="")

@@ -16,7 +16,7 @@ from hydra_dse.workload import Deterministic, JointLengths, Lognormal, Mmpp, Ren
 from hydra_dse.workload.nouns import Arrivals
 
 SEEDS = {"tuning": 11_2024, "test": 77_2025, "shortest": 33_2026, "slice": 55_2027}
-SIZES = {"tuning": 60, "test": 150, "shortest": 18, "slice": 3}
+SIZES = {"tuning": 120, "test": 180, "shortest": 18, "slice": 3}
 BANDS = ((0.3, 0.7), (0.7, 0.85), (0.85, 0.95))
 POLICIES = ("chunked", "prefill_first", "disaggregated")
 BATCHES = (16, 32, 64, 128, 256)

@@ -14,24 +14,19 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from benchmarks.validation.cases import Case
-from benchmarks.validation.system import EngineCost
-from hydra_dse.policy import Policy
+from benchmarks.validation.serving import Dates, Serve
 from hydra_dse.rng import derive
 from hydra_dse.workload.nouns import Requests
-from simulators.iteration import IterationCost
-from simulators.serving import CacheShape, System, run
-from simulators.serving.metrics import saturation_tokens_per_s
-from simulators.serving.recorder import Visits
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 TARGET = 0.05
-LEAST_RUNS, MOST_REQUESTS = 4, 200_000
+LEAST_RUNS, MOST_REQUESTS = 6, 5_000_000
 WARM_UP = 0.1
-MEMORIES = 150.0
+MEMORIES = 200.0
 """A replication is at least this many times as long as its queue remembers."""
-SHORTEST, LONGEST = 8_000, 50_000
+SHORTEST, LONGEST = 40_000, 500_000
 
 QUANTILES = {"ttft": (0.5, 0.9, 0.99), "tpot": (0.5, 0.9, 0.99), "e2e": (0.5, 0.9, 0.99)}
 COMPARED = ("ttft_mean_s", "ttft_p99_s", "tpot_mean_s", "tpot_p99_s", "e2e_mean_s")
@@ -54,23 +49,6 @@ class Simulated:
     memories: float
 
 
-def system_of(case: Case, scheduling: str = "fcfs") -> System:
-    """The request-level system of a configuration; memory counts in tokens of KV."""
-    apart = case.policy == "disaggregated"
-    policy = Policy(
-        "disaggregated" if apart else "colocated",
-        "prefill_first" if case.policy == "prefill_first" else "chunked",
-        case.max_batch,
-        case.token_budget,
-        scheduling,
-        memory_watermark=0.0,
-    )
-    costs: dict[str, IterationCost] = {"serve": EngineCost(case.serve)}
-    if apart:
-        costs = {"prefill": EngineCost(case.serve, case.shared), "decode": EngineCost(case.decode, case.shared)}
-    return System(policy, CacheShape(case.memory_tokens, 1.0, case.state_tokens, policy.block_tokens, 0.0), costs)
-
-
 def drawn_lengths(case: Case, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Prompts and outputs stratified over their distributions, in random order."""
     uniform = [(rng.permutation(count) + rng.random(count)) / count for _ in range(2)]
@@ -80,17 +58,34 @@ def drawn_lengths(case: Case, count: int, rng: np.random.Generator) -> tuple[Int
     return whole[0], whole[1]
 
 
-def saturation(case: Case, runs: int = 4) -> FloatArray:
+def saturation(case: Case, serve: Serve, runs: int = 6) -> FloatArray:
     """Requests per second of runs in which all requests wait from the start, first come, first served."""
-    system, found = system_of(case), []
-    count = max(12 * case.max_batch, 2000)
+    found = []
+    count = max(40 * case.max_batch, 8000) if runs > 2 else 2000
     for number in range(runs):
         rng = derive(0, case.name, "saturation", number)
         prompt, output = drawn_lengths(case, count, rng)
-        zero = np.zeros(count, dtype=np.int64)
-        visits = run(system, Requests(np.zeros(count), prompt, output, zero)).visits
-        found.append(saturation_tokens_per_s(visits, case.max_batch) / float(output.mean()))
+        requests = Requests(np.zeros(count), prompt, output, np.zeros(count, dtype=np.int64))
+        dates = serve(case, requests, "fcfs")
+        found.append(steady_rate(dates, output, case.max_batch))
     return np.array(found)
+
+
+def steady_rate(dates: Dates, output: IntArray, max_batch: int) -> float:
+    """Requests per second between the end of the first tenth and the first token of the last tenth.
+
+    A request counts by the share of its tokens in that time, its tokens taken as evenly spaced.
+    """
+    first, last = dates.first_token_s, dates.last_token_s
+    skip = max(max_batch, len(output) // 10)
+    start, end = float(np.partition(last, skip)[skip]), float(np.quantile(first, 0.9))
+    span = np.where(last > first, last - first, 1.0)
+
+    def by(time: float) -> float:
+        share = np.clip((time - first) / span, 0.0, 1.0)
+        return float(((first <= time) * (1.0 + share * (output - 1))).sum())
+
+    return (by(end) - by(start)) / (end - start) / float(output.mean())
 
 
 def memory_requests(case: Case) -> float:
@@ -104,23 +99,21 @@ def memory_requests(case: Case) -> float:
     return (scv + 1.0) / (1.0 - case.load) ** 2
 
 
-def replication(case: Case, rate: float, count: int, number: int) -> Visits:
-    """One run at a rate; the window after the warm-up has exactly that rate."""
+def replication(case: Case, rate: float, count: int, number: int) -> Requests:
+    """Requests of a run; the window after the warm-up has exactly the rate."""
     rng = derive(0, case.name, "replication", number)
     prompt, output = drawn_lengths(case, count, rng)
     arrival = case.arrivals.sample(count, rng)
     first = int(WARM_UP * count)
     arrival = arrival * ((count - 1 - first) / (arrival[-1] - arrival[first]) / rate)
-    return run(
-        system_of(case, case.scheduling), Requests(arrival, prompt, output, np.zeros(count, dtype=np.int64)), WARM_UP
-    ).visits
+    return Requests(arrival, prompt, output, np.zeros(count, dtype=np.int64))
 
 
-def measured(visits: Visits) -> dict[str, float]:
+def measured(requests: Requests, dates: Dates) -> dict[str, float]:
     """Metrics of the requests after the warm-up."""
-    kept = slice(int(WARM_UP * len(visits)), None)
-    arrival, first, last = visits.arrival_s[kept], visits.first_token_s[kept], visits.last_token_s[kept]
-    steps = visits.output_tokens[kept] - 1
+    kept = slice(int(WARM_UP * len(requests)), None)
+    arrival, first, last = requests.arrival_s[kept], dates.first_token_s[kept], dates.last_token_s[kept]
+    steps = requests.output_tokens[kept] - 1
     several = steps > 0
     samples = {
         "ttft": first - arrival,
@@ -135,7 +128,7 @@ def measured(visits: Visits) -> dict[str, float]:
     span = float(arrival[-1] - arrival[0])
     # Little's law over the tokens after the first: sequences that decode.
     found["batch_mean"] = float((last - first).sum()) / span
-    found["preemptions_per_request"] = float(visits.preemptions[kept].mean())
+    found["preemptions_per_request"] = float(dates.preemptions[kept].mean())
     return found
 
 
@@ -147,9 +140,15 @@ def half_width(values: FloatArray) -> float:
     return quantile * float(values.std(ddof=1)) / float(np.sqrt(len(values))) / float(values.mean())
 
 
-def simulate(case: Case, short: bool = False) -> Simulated:
+def _worth_more(half: dict[str, float], runs: int, most: int) -> bool:
+    """Whether a metric that misses the target would meet it with as many runs as there may be, at most."""
+    shrink = np.sqrt(runs / most) * float(stdtrit(most - 1, 0.975)) / float(stdtrit(runs - 1, 0.975))
+    return runs < most and any(half[name] >= TARGET > half[name] * shrink for name in COMPARED)
+
+
+def simulate(case: Case, serve: Serve, short: bool = False) -> Simulated:
     """Simulate a configuration to the target, or with two replications of 2,000 requests."""
-    saturated = saturation(case, 2 if short else 4)
+    saturated = saturation(case, serve, 2 if short else 6)
     rate = case.load * float(saturated.mean())
     memory = memory_requests(case)
     least = max(SHORTEST, 40 * case.max_batch)
@@ -157,9 +156,10 @@ def simulate(case: Case, short: bool = False) -> Simulated:
     most = 2 if short else max(LEAST_RUNS, MOST_REQUESTS // count)
     found: list[dict[str, float]] = []
     while len(found) < most:
-        found.append(measured(replication(case, rate, count, len(found))))
+        requests = replication(case, rate, count, len(found))
+        found.append(measured(requests, serve(case, requests, case.scheduling)))
         half = {name: half_width(np.array([each[name] for each in found])) for name in found[0]}
-        if len(found) >= LEAST_RUNS and max(half[name] for name in COMPARED) < TARGET:
+        if len(found) >= LEAST_RUNS and not _worth_more(half, len(found), most):
             break
     values = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
     values["saturation_requests_per_s"] = float(saturated.mean())

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.validation.cases import BANDS, Case, cases
+from benchmarks.validation.compiled import serve_compiled
 from benchmarks.validation.errors import Comparison, cell, comparisons
 from benchmarks.validation.estimated import estimated, profile_of
+from benchmarks.validation.serving import serve_in_simpy
 from benchmarks.validation.simulate import drawn_lengths, half_width, simulate
 from benchmarks.validation.store import digest, load, row_of
 from benchmarks.validation.system import Engine, EngineCost, EnginePool
 from hydra_dse.model.operators import Batch
 from hydra_dse.rng import derive
+from hydra_dse.workload.nouns import Requests
 from simulators.iteration import Attended, Composition
 
+COMPILED = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 ENGINE = Engine(t0=5e-4, tw=6e-3, tc=5e-5, tkv=2e-8, tssm=5e-6, tat=1e-9)
 
 
@@ -79,10 +86,39 @@ def test_what_simulation_leaves_uncertain_does_not_count() -> None:
     assert (found.count, found.median, found.signed) == (2, pytest.approx(0.1), pytest.approx(0.0))
 
 
+def sampled(case: Case, count: int) -> Requests:
+    """Requests at about the load of a configuration, by the span of a run in which all wait from the start."""
+    rng = derive(0, case.name, "sampled")
+    prompt, output = drawn_lengths(case, count, rng)
+    none = np.zeros(count, dtype=np.int64)
+    dates = serve_compiled(case, Requests(np.zeros(count), prompt, output, none), "fcfs")
+    rate = case.load * count / dates.last_token_s.max()
+    return Requests(case.arrivals.sample(count, rng) / rate, prompt, output, none)
+
+
+@COMPILED
+@pytest.mark.parametrize("case", [*cases("tuning", 30), *cases("shortest", 6)], ids=lambda case: case.name)
+def test_the_compiled_engine_serves_every_request_as_the_simulator_does(case: Case) -> None:
+    requests = sampled(case, 400)
+    fast = serve_compiled(case, requests, case.scheduling)
+    slow = serve_in_simpy(case, requests, case.scheduling)
+    assert fast.first_token_s.tolist() == slow.first_token_s.tolist()
+    assert fast.last_token_s.tolist() == slow.last_token_s.tolist()
+    assert fast.preemptions.tolist() == slow.preemptions.tolist()
+
+
+@COMPILED
+def test_requests_beyond_the_memory_are_no_result_of_the_compiled_engine() -> None:
+    case = replace(cases("tuning", 1)[0], memory_tokens=16.0 * 20, state_tokens=0.0)
+    long = np.array([200], dtype=np.int64)
+    with pytest.raises(RuntimeError, match="does not fit into the memory"):
+        serve_compiled(case, Requests(np.zeros(1), long, long, np.zeros(1, dtype=np.int64)), "fcfs")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", cases("slice"), ids=lambda case: case.name)
 def test_a_slice_of_the_simulation_gives_the_stored_values_again(case: Case) -> None:
-    stored, found = load("slice")[case.name], simulate(case, short=True)
+    stored, found = load("slice")[case.name], simulate(case, serve_in_simpy, short=True)
     assert stored[0] == digest(case)
     written = row_of(case, stored[1])
     assert row_of(case, found) == written
