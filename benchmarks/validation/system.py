@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch
-from simulators.iteration import Composition, Stretch, Work
+from simulators.iteration import Composition, Race, Stretch, Work
 
 FloatArray = NDArray[np.float64]
 
@@ -114,6 +114,10 @@ class EngineCost:
         reads = context * e.tkv + first.decode_sequences * e.tssm
         time = e.t0 + max(e.tw, first.decode_sequences * e.tc) + reads
         return Stretch(first, np.asarray(time, dtype=float), np.zeros((0, steps)))
+
+    def beside(self, race: Race) -> Stretch | None:
+        """Leave it to single steps."""
+        return None
 
     def count(self, work: Work) -> None:
         """Nothing is counted."""
