@@ -409,6 +409,7 @@ METRICS_INTRODUCTION = """# Metrics
 The names of every JSON, CSV, Parquet file and plot.  Units are part of the name; everything is SI except mm².
 Times count from arrival, so that queueing is in them.  A value that cannot be computed is `null` or empty.
 `utilization_<die group>` stands beside them for each die group of a design: the busy share of its dies (0 to 1).
+Under a workload of several models `ttft_mean_s@nemotron-h-8b` and the like are those of the requests of one model.
 Objectives may be all metrics with a better direction; constraints may name any.
 
 """

@@ -64,6 +64,12 @@ def _design(ref: str, overrides: Sequence[Override]) -> Design:
     return design_of_run(run, identity)
 
 
+def _models(workload: Workload) -> str:
+    from hydra_dse.workload import served
+
+    return ", ".join(kind.model.name for kind in served(workload))
+
+
 def show(
     evaluation: Evaluation,
     title: str,
@@ -133,7 +139,7 @@ def estimate(
     if max_rate or not explained:
         evaluation = evaluate([loaded], served, load_calibration(calibration), max_rate=max_rate)[0]
     provenance: dict[str, object] = {
-        "design": design, "identity": loaded.identity, "workload": workload, "model": served.models[0].name,
+        "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
         "calibration": calibration, "overrides": list(overrides),
     }  # fmt: skip
     show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json, explanation)
@@ -171,17 +177,18 @@ def simulate(
     from hydra_dse.results import Evaluation
     from hydra_dse.search.estimating import PLACEMENT_SEED
     from hydra_dse.studies import find_simulator
+    from hydra_dse.workload import served as models_of
 
     loaded, served = load_pair(design, workload, model, overrides)
     engine = find_simulator(simulator)
-    placed, violations = place_design(loaded, served.models[0], PLACEMENT_SEED)
+    placed, violations = place_design(loaded, [kind.model for kind in models_of(served)], PLACEMENT_SEED)
     if violations:
         evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
     else:
         options = EvaluationOptions(requests=requests, replications=replications)
         evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed)[0]
     provenance: dict[str, object] = {
-        "design": design, "identity": loaded.identity, "workload": workload, "model": served.models[0].name,
+        "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
         "calibration": calibration, "overrides": list(overrides), "simulator": simulator,
         "requests": requests, "replications": replications, "seed": seed,
     }  # fmt: skip

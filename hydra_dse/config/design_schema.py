@@ -113,6 +113,8 @@ class MappingSection(Section):
     sram_weight_share: Share = 0.5
     expert_placement: Literal["round_robin", "popularity"] = "round_robin"
     replicated_experts: Annotated[Count, Field(le=4096)] = 0
+    models: dict[Name, Annotated[list[Name], Field(min_length=1)]] = Field(default_factory=dict)
+    cache: Literal["shared", "equal"] = "shared"
 
 
 class PolicySection(Section):

@@ -59,13 +59,14 @@ def design_of(document: Document, name: str = "design") -> Design:
 def mapping_faults(document: Document) -> Iterator[Fault]:
     """Yield a fault for every die group that the mapping names and the dies do not have."""
     dies = document.data.get("dies")
-    groups = document.get(("mapping", "groups"))
     known = tuple(dies) if isinstance(dies, dict) else ()
-    for kind, names in groups.items() if isinstance(groups, dict) else ():
-        for index, name in enumerate(names if isinstance(names, list) else ()):
-            if name not in known and not str(name).startswith("$"):
-                message = f"no die group called {name!r}{did_you_mean(str(name), known)}; known: {', '.join(known)}"
-                yield document.fault(("mapping", "groups", kind, index), message)
+    for key in ("groups", "models"):
+        named = document.get(("mapping", key))
+        for kind, names in named.items() if isinstance(named, dict) else ():
+            for index, name in enumerate(names if isinstance(names, list) else ()):
+                if name not in known and not str(name).startswith("$"):
+                    message = f"no die group called {name!r}{did_you_mean(str(name), known)}; known: {', '.join(known)}"
+                    yield document.fault(("mapping", key, kind, index), message)
 
 
 def _placement_faults(document: Document, design: Design) -> Iterator[Fault]:

@@ -45,6 +45,7 @@ def limits_of(section: schema.LimitsSection) -> PackageLimits:
 def mapping_of(section: schema.MappingSection) -> MappingChoice:
     """Return the mapping choice."""
     groups = {kind: tuple(names) for kind, names in section.groups.items()}
+    models = {name: tuple(groups) for name, groups in section.models.items()}
     return MappingChoice(
         groups,
         section.parallelism,
@@ -52,6 +53,8 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
         section.sram_weight_share,
         section.expert_placement,
         section.replicated_experts,
+        models,
+        section.cache,
     )
 
 

@@ -15,6 +15,7 @@ PLACEMENTS = ("communication_aware", "hydra", "round_robin", "random", "explicit
 PARALLELISM = ("tensor", "replica", "expert")
 EXPERT_PLACEMENTS = ("round_robin", "popularity")
 HOMES = ("aligned", "interleaved")
+CACHE_DIVISIONS = ("shared", "equal")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class MappingChoice:
         expert_placement: of expert parallelism: `"round_robin"`, or `"popularity"` (the most popular expert first, to
             the least loaded die).
         replicated_experts: of expert parallelism: how many of the most popular experts have a copy at every die.
+        models: model name → names of the die groups that serve it; a model not named is served by all of them.
+        cache: how models that share memory divide what caches may fill: `"shared"` (whoever comes first) or
+            `"equal"` (a fixed equal part each).
+        only: die groups that take part at all (empty = all); set where a design is seen by one of its models.
     """
 
     groups: Mapping[OperatorClass, tuple[str, ...]] = field(default_factory=dict)
@@ -49,6 +54,9 @@ class MappingChoice:
     sram_weight_share: float = 0.5
     expert_placement: str = "round_robin"
     replicated_experts: int = 0
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cache: str = "shared"
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from hydra_dse.mapping.nouns import (
     Transfer,
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.residents import Resident, residents_of, residents_violations
 from hydra_dse.mapping.violations import die_violations, mapping_violations, memory_violations
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "MemoryPlan",
     "MemorySite",
     "Operands",
+    "Resident",
     "Transfer",
     "components_key",
     "die_violations",
@@ -52,6 +54,8 @@ __all__ = [
     "pool_names",
     "precision_of",
     "reference_traffic",
+    "residents_of",
+    "residents_violations",
     "speed_of",
     "token",
     "traffic",

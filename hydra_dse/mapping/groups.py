@@ -26,9 +26,10 @@ def pool_names(design: Design) -> tuple[str, ...]:
     return POOLS[design.policy.serving]
 
 
-def groups_of_pool(package: Package, pool: str) -> tuple[DieGroup, ...]:
-    """Die groups of a pool: all of them for `"serve"`, else those of its phase or of any."""
-    return tuple(g for g in package.dies if g.count > 0 and (pool == "serve" or g.phase in (pool, "any")))
+def groups_of_pool(package: Package, pool: str, only: tuple[str, ...] = ()) -> tuple[DieGroup, ...]:
+    """Die groups of a pool: all of them for `"serve"`, else those of its phase or of any; of `only` where given."""
+    members = tuple(g for g in package.dies if g.count > 0 and (pool == "serve" or g.phase in (pool, "any")))
+    return tuple(group for group in members if group.name in only) if only else members
 
 
 def groups_of_class(groups: tuple[DieGroup, ...], choice: MappingChoice, kind: OperatorClass) -> tuple[DieGroup, ...]:

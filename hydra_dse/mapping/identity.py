@@ -58,4 +58,4 @@ def mapping_key(choice: MappingChoice) -> tuple[object, ...]:
     """Key of a mapping choice."""
     named = tuple((kind, choice.groups[kind]) for kind in sorted(choice.groups))
     experts = choice.expert_placement, choice.replicated_experts
-    return named, choice.parallelism, choice.homes, choice.sram_weight_share, *experts
+    return named, choice.parallelism, choice.homes, choice.sram_weight_share, *experts, choice.only

@@ -65,7 +65,7 @@ def map_operands(design: Design, operands: Operands, nominal: bool = False) -> M
     sites = memory_sites(design.package)
     share = bandwidth_shares(sites)
     pools = pool_names(design)
-    members = {name: groups_of_pool(design.package, name) for name in pools}
+    members = {name: groups_of_pool(design.package, name, design.mapping.only) for name in pools}
     uses = {group.name: sum(group in members[name] for name in pools) for group in design.package.dies}
     return MappedDesign(
         pools=tuple(_PoolMapper(design, operands, share, members[name], uses, nominal).pool(name) for name in pools),

@@ -53,7 +53,7 @@ def die_violations(design: Design, operands: Operands) -> tuple[Violation, ...]:
     """A pool without dies, an operator class without a die group, a number format without hardware."""
     found: list[Violation] = []
     for pool in pool_names(design):
-        groups = groups_of_pool(design.package, pool)
+        groups = groups_of_pool(design.package, pool, design.mapping.only)
         if not groups:
             levers = (f"add a die group of phase {pool!r} or 'any'", "serve colocated")
             found.append(Violation(f"no dies in pool {pool!r}", 1, 0, "dies", levers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
-from hydra_dse.mapping import reference_traffic
+from hydra_dse.mapping import reference_traffic, residents_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.assignment import assign
 from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
@@ -111,8 +111,10 @@ _CACHE: OrderedDict[object, Outcome] = OrderedDict()
 _CACHE_SIZE = 4096
 
 
-def place_design(design: Design, model: Model, seed: int) -> tuple[Design, tuple[Violation, ...]]:
+def place_design(design: Design, model: Model | Sequence[Model], seed: int) -> tuple[Design, tuple[Violation, ...]]:
     """Return the design with a placement for the traffic of `model`, or as it is with the violations.
+
+    Of several models the traffic is the sum of one request of each.
 
     Results are shared by designs that differ only in what neither traffic nor routes depend on (link bandwidth, batch
     limit, token budget, policy details), in the order-independent way: the traffic is the same for all of them.
@@ -121,10 +123,11 @@ def place_design(design: Design, model: Model, seed: int) -> tuple[Design, tuple
     if explicit and design.placement is None:
         raise InputError(Fault("a design with explicit placement needs the slot of every component"))
     slots = design.placement.slots if explicit and design.placement is not None else None
-    key = (*_key(design, model, seed), slots)
+    models = (model,) if isinstance(model, Model) else tuple(model)
+    key = (*_key(design, models, seed), slots)
     outcome = _CACHE.get(key)
     if outcome is None:
-        outcome = _place(design, model, seed, slots)
+        outcome = _place(design, models, seed, slots)
         _CACHE[key] = outcome
         if len(_CACHE) > _CACHE_SIZE:
             _CACHE.popitem(last=False)
@@ -138,14 +141,17 @@ def forget_placements() -> None:
     _CACHE.clear()
 
 
-def _place(design: Design, model: Model, seed: int, slots: tuple[int, ...] | None) -> Outcome:
+def _place(design: Design, models: tuple[Model, ...], seed: int, slots: tuple[int, ...] | None) -> Outcome:
     violations = room_violations(Problem(design.package, np.zeros((0, 0))))
     if violations:
         return Outcome(None, violations)
-    return place(design.package, reference_traffic(design, model), design.placement_algorithm, seed, slots)
+    seen = residents_of(design, models)
+    demand = sum(reference_traffic(part.design, part.model) for part in seen[1:])
+    demand = reference_traffic(seen[0].design, seen[0].model) + demand
+    return place(design.package, demand, design.placement_algorithm, seed, slots)
 
 
-def _key(design: Design, model: Model, seed: int) -> tuple[object, ...]:
+def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, ...]:
     """What a placement depends on: counts and roles, topology and leaves, mapping, model and precision.
 
     Die types count only by their footprint: the reference traffic gives all dies of a group an equal share.
@@ -167,5 +173,5 @@ def _key(design: Design, model: Model, seed: int) -> tuple[object, ...]:
         (mapping.parallelism, mapping.homes, mapping.expert_placement, mapping.replicated_experts),
         design.policy.serving,
         design.precision,
-        model,
+        tuple((model, mapping.models.get(model.name, mapping.only)) for model in models),
     )

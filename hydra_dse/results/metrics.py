@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hydra_dse.errors import Fault, InputError, did_you_mean
 
@@ -88,14 +88,23 @@ NEEDS_SLO = ("goodput_requests_per_s", "max_rate_requests_per_s", "slo_attainmen
 """Metrics that exist where the workload states an SLO."""
 UTILIZATION = "utilization_"
 """What the metrics of die groups begin with."""
+OF_MODEL = "@"
+"""What stands between a metric and the model it is of, where a workload has several."""
 
 
 def metric(name: str) -> Metric:
     """Return the metric called `name`; `utilization_<die group>` exists for every group name.
 
+    `<metric>@<model>` is that of the requests of one of several models.
+
     Raises:
         InputError: no such metric.
     """
+    base, at, model = name.partition(OF_MODEL)
+    if at and model:
+        whole = metric(base)
+        definition = f"{whole.definition}; requests of {model} alone"
+        return replace(whole, name=name, definition=definition, label=f"{whole.label} {model}")
     if name.startswith(UTILIZATION):
         return Metric(name, "1", NEITHER, "busy share of the dies of a group", name.replace(UTILIZATION, "busy "))
     if name not in METRICS:

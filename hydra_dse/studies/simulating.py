@@ -37,12 +37,14 @@ class SimulationOfFile:
         from hydra_dse.placement import place_design
         from hydra_dse.search.estimating import PLACEMENT_SEED
         from hydra_dse.studies.simulators import find_simulator
+        from hydra_dse.workload import served
 
         experiment = _experiment(self.path, self.digest)
         if experiment.calibration is None:
             raise InputError(Fault("the experiment has no calibration", file=self.path))
         design = experiment.space.build(point)
-        placed, violations = place_design(design, experiment.workload.models[0], PLACEMENT_SEED)
+        models = [kind.model for kind in served(experiment.workload)]
+        placed, violations = place_design(design, models, PLACEMENT_SEED)
         if violations:
             return Evaluation("simulated", metrics={}, violations=tuple(violations))
         engine = find_simulator(self.simulator)

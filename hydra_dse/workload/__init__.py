@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hydra_dse.workload.arrivals import Deterministic, Mmpp, Renewal, poisson
+from hydra_dse.workload.by_model import Served, served
 from hydra_dse.workload.context import context_notes
 from hydra_dse.workload.lengths import Empirical, JointLengths, fixed
 from hydra_dse.workload.marginals import Constant, Lognormal, Quantiles
@@ -47,6 +48,7 @@ __all__ = [
     "RequestClass",
     "Requests",
     "RoutingSkew",
+    "Served",
     "Shift",
     "Slo",
     "Think",
@@ -61,5 +63,6 @@ __all__ = [
     "pieces",
     "poisson",
     "requests",
+    "served",
     "with_skew",
 ]

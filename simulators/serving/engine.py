@@ -21,6 +21,7 @@ from simulators.serving.sequence import Sequence
 if TYPE_CHECKING:
     from simulators.serving.planners import Planner
     from simulators.serving.server import Server
+    from simulators.serving.turns import Turn
 
 Chunks = list[tuple[Sequence, int]]
 
@@ -63,6 +64,7 @@ class Engine:
         self.running = False
         self.stalled = False
         self.wakeup: simpy.Event | None = None
+        self.turn: Turn | None = None
         self.last_duration_s = 0.0
 
     @property
@@ -71,12 +73,19 @@ class Engine:
         return len(self.prefilling) + len(self.decoding)
 
     def run(self) -> Generator[simpy.Event, object, None]:
-        """The process: plan, execute, book; sleep while there is nothing to do."""
+        """The process: plan, execute, book; sleep while there is nothing to do.
+
+        Engines of several models on the same dies take turns: one plans and executes an iteration at a time.
+        """
         server = self.server
         while True:
+            if self.turn is not None:
+                yield from self.turn.wait(self)
             plan = self.planner.plan(self)
             if plan is None:
                 self.wakeup = server.env.event()
+                if self.turn is not None:
+                    self.turn.pass_on()
                 yield self.wakeup
                 continue
             if plan.steady:

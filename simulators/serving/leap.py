@@ -66,6 +66,8 @@ class Leaper:
     def _leap_beside(self, engine: Engine, plan: Plan) -> simpy.Event | None:
         """Book steps that end while the only other iteration under way goes on: nothing else can happen meanwhile."""
         server = self.server
+        if len(server.neighbours) > 1:
+            return None
         rival = server.processor.only_job()
         others = [other for other in server.engines if other is not engine and other.wakeup is None]
         if rival is None or len(others) != 1 or not others[0].running:
@@ -90,21 +92,23 @@ class Leaper:
         return server.processor.hold(race.ends_s[-1])
 
     def _undisturbed(self, engine: Engine) -> bool:
-        """Whether no other engine runs or is about to."""
+        """Whether no other engine on the package runs or is about to."""
         server = self.server
         return not server.processor.jobs and all(
-            other is engine or other.wakeup is not None for other in server.engines
+            other is engine or other.wakeup is not None for near in server.neighbours for other in near.engines
         )
 
     def _horizon(self, engine: Engine) -> float:
         """The next instant at which the batch may change from outside."""
         server = self.server
+        others = [near.next_arrival_s for near in server.neighbours if near is not server]
+        horizon = min([server.next_mark_s, *others]) if others else server.next_mark_s
         if self._closed(engine):
-            return server.next_mark_s
+            return horizon
         if server.waiting.reorders:
             # Another head may fit where the present one does not, or have a right to a slot.
             return server.env.now
-        return min(server.next_mark_s, server.next_arrival_s)
+        return min(horizon, server.next_arrival_s)
 
     def _closed(self, engine: Engine) -> bool:
         """Whether no arrival can be admitted before the batch changes from inside.

@@ -65,12 +65,21 @@ class CacheMemory:
         self.peak_bytes = 0.0
         self.block_seconds = 0.0
         self.state_seconds = 0.0
+        self.sharers: list[CacheMemory] = []
         self._since_s = 0.0
 
     @property
-    def used_bytes(self) -> float:
-        """Bytes in use."""
+    def own_bytes(self) -> float:
+        """Bytes in use by this model."""
         return self.blocks * self.shape.block_bytes + self.states * self.shape.state_bytes_per_sequence
+
+    @property
+    def used_bytes(self) -> float:
+        """Bytes in use, those of models that share the memory included."""
+        used = self.own_bytes
+        for other in self.sharers:
+            used += other.own_bytes
+        return used
 
     @property
     def free_blocks(self) -> int:
@@ -138,4 +147,4 @@ class CacheMemory:
                 f"cache memory holds {used:.0f} of {self.shape.capacity_bytes:.0f} bytes "
                 f"in {self.blocks} blocks and {self.states} states"
             )
-        self.peak_bytes = max(self.peak_bytes, used)
+        self.peak_bytes = max(self.peak_bytes, self.own_bytes)

@@ -243,6 +243,21 @@ def add_saturation(summary: Summary, runs: Sequence[Visits], max_batch: int, clo
         summary.put("load", offered / saturated, _scaled(summary.intervals.get("saturation_requests_per_s"), offered))
 
 
+def add_models(
+    summary: Summary, labels: Sequence[str], runs: Sequence[Sequence[Outcome]], classes: Sequence[RequestClass]
+) -> None:
+    """The metrics of each model's own requests, as `<metric>@<model>`; runs hold one outcome per model."""
+    for number, label in enumerate(labels):
+        outcomes = [parts[number] for parts in runs if len(parts[number].visits) > parts[number].first]
+        own = Summary()
+        if outcomes:
+            add_latencies(own, outcomes)
+            add_rates(own, outcomes)
+            add_service_levels(own, outcomes, classes)
+        for name, value in own.metrics.items():
+            summary.put(f"{name}@{label}", value, own.intervals.get(name))
+
+
 def _scaled(interval: Interval | None, offered: float) -> Interval | None:
     if interval is None or interval[0] <= 0.0:
         return None

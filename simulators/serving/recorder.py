@@ -45,6 +45,10 @@ class Visits:
     def __len__(self) -> int:
         return len(self.arrival_s)
 
+    def of(self, rows: NDArray[np.bool_]) -> Visits:
+        """Some of the requests."""
+        return Visits(*(getattr(self, column.name)[rows] for column in fields(self)))
+
 
 class Recorder:
     """Collects dates and gaps; passes finished visits on to a sink."""
@@ -137,6 +141,24 @@ class Recorder:
             np.array([sequence.last_token_s for sequence in done]),
             _integers(sequence.preemptions for sequence in done),
         )
+
+
+class PartRecorder(Recorder):
+    """Recorder of one model among several: its own counts and gaps; requests are numbered and kept by the whole."""
+
+    def __init__(self, whole: Recorder) -> None:
+        super().__init__(0, whole.sink)
+        self._whole = whole
+
+    def complete(self, sequence: Sequence) -> None:
+        """Take a request that emitted its last token."""
+        self._whole.complete(sequence)
+        self.completed += 1
+
+    def reject(self, sequence: Sequence) -> None:
+        """Take a request that is refused at its arrival."""
+        self._whole.reject(sequence)
+        self.rejected += 1
 
 
 def _integers(values: object) -> IntArray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import simpy
 
@@ -23,6 +25,9 @@ from simulators.serving.planners import Planner, planners_of
 from simulators.serving.recorder import Mark, Recorder, TimeSum
 from simulators.serving.sequence import Sequence
 from simulators.serving.waiting import ClassRules, WaitingQueue
+
+if TYPE_CHECKING:
+    from simulators.serving.mix import SharedPackage
 
 NEVER = float("inf")
 
@@ -55,6 +60,7 @@ class Server:
         sink: takes records, or None.
         marks: indices of the requests at whose arrival running totals are taken.
         fast: take stretches of unchanging decode steps in one event (the records are the same).
+        package: what it shares with the servers of other models; None where it has the package to itself.
     """
 
     def __init__(
@@ -65,36 +71,43 @@ class Server:
         sink: RecordSink | None = None,
         marks: tuple[int, ...] = (),
         fast: bool = True,
+        package: SharedPackage | None = None,
     ) -> None:
         self.env = env
         self.system = system
         self.policy = system.policy
-        self.memory = CacheMemory(system.cache)
+        self.memory = CacheMemory(system.cache) if package is None else package.memory(system.cache)
         prompt_s = PromptTimes(next(iter(system.costs.values())))
         self.waiting = WaitingQueue(self.policy, system.classes, lambda: self.env.now, prompt_s)
         self.handed_over: deque[Sequence] = deque()
-        self.recorder = Recorder(len(requests), sink)
+        self.recorder = Recorder(len(requests), sink) if package is None else package.recorder()
         self.decoding_time = TimeSum()
         self.preemptions = 0
         self.marks: list[Mark] = []
         self.next_arrival_s = NEVER
         self.next_mark_s = NEVER
-        self._admissions = 0
+        self.admitted: Callable[[], None] | None = None
+        self._admissions = itertools.count(1)
         self._between_pools = 0
         self.engines = _engines(self)
-        self.processor = SoloProcessor(env) if len(self.engines) == 1 else FluidProcessor(env)
+        self.neighbours: list[Server] = [self]
+        self.memory_sharers: list[Server] = [self]
         self.leaper = Leaper(self, fast)
+        if package is None:
+            self.processor = SoloProcessor(env) if len(self.engines) == 1 else FluidProcessor(env)
+        else:
+            self.processor, self._admissions = package.processor, package.admissions
+            package.add(self)
         for engine in self.engines:
             env.process(engine.run())
-        env.process(self._arrivals(requests, marks))
+        if package is None:
+            env.process(self._arrivals(requests, marks))
 
     # -- arrivals ---------------------------------------------------------------------------------------------
 
     def _arrivals(self, requests: Requests, marks: tuple[int, ...]) -> Generator[simpy.Event, object, None]:
         """Let requests in at their times, and take the marks."""
         due = requests.arrival_s.tolist()
-        prompts, outputs = requests.prompt_tokens.tolist(), requests.output_tokens.tolist()
-        classes = requests.class_index.tolist()
         to_mark = deque(sorted(marks))
         for index, time_s in enumerate(due):
             self.next_arrival_s = time_s
@@ -104,15 +117,24 @@ class Server:
             while to_mark and to_mark[0] == index:
                 to_mark.popleft()
                 self.mark()
-            sequence = Sequence(index, classes[index], prompts[index], outputs[index])
-            sequence.arrival_s = self.env.now
-            if self.policy.max_waiting is not None and len(self.waiting) >= self.policy.max_waiting:
-                self.recorder.reject(sequence)
-                continue
-            self.waiting.enter(sequence)
-            self.waiting.push(sequence)
-            self._wake(prompts_only=True)
+            self.arrive(requests, index)
         self.next_arrival_s = self.next_mark_s = NEVER
+
+    def arrive(self, requests: Requests, index: int) -> None:
+        """Let a request in now."""
+        sequence = Sequence(
+            index,
+            int(requests.class_index[index]),
+            int(requests.prompt_tokens[index]),
+            int(requests.output_tokens[index]),
+        )
+        sequence.arrival_s = self.env.now
+        if self.policy.max_waiting is not None and len(self.waiting) >= self.policy.max_waiting:
+            self.recorder.reject(sequence)
+            return
+        self.waiting.enter(sequence)
+        self.waiting.push(sequence)
+        self.wake(prompts_only=True)
 
     def mark(self) -> None:
         """Take the running totals now."""
@@ -134,7 +156,7 @@ class Server:
             )
         )
 
-    def _wake(self, prompts_only: bool = False) -> None:
+    def wake(self, prompts_only: bool = False) -> None:
         """Wake sleeping engines: something that they may wait for has changed."""
         for engine in self.engines:
             if engine.wakeup is not None and not (prompts_only and engine.pool == "decode"):
@@ -150,12 +172,13 @@ class Server:
         """Move the head of the queue into an engine; its memory is taken at once."""
         sequence = self.waiting.pop()
         self.memory.admit(sequence.target, self.env.now)
-        self._admissions += 1
-        sequence.admission = self._admissions
+        sequence.admission = next(self._admissions)
         sequence.engine = engine
         if math.isnan(sequence.scheduled_s):
             sequence.scheduled_s = self.env.now
         engine.prefilling.append(sequence)
+        if self.admitted is not None:
+            self.admitted()
         return sequence
 
     def make_room(self, engine: Engine) -> bool:
@@ -165,10 +188,11 @@ class Server:
         """
         engine.stalled = False
         while self.memory.free_blocks < engine.decoding.blocks_due:
-            candidates = self._preemptible(engine)
+            candidates = self._preemptible()
             if len(candidates) > 1:
-                self._preempt(max(candidates, key=lambda sequence: sequence.admission))
-            elif any(other.running for other in self.engines):
+                sequence, holder = max(candidates, key=lambda found: found[0].admission)
+                holder.preempt(sequence)
+            elif any(other.running for sharer in self.memory_sharers for other in sharer.engines):
                 engine.stalled = True
                 return False
             else:
@@ -183,39 +207,42 @@ class Server:
         needs_slot = engine.in_service >= slots
         if not needs_slot and self.can_admit(reserved):
             return
-        lower = [s for s in self._preemptible(engine) if s.priority > head.priority and s.level > head.level]
-        lower.sort(key=lambda sequence: (sequence.priority, sequence.admission), reverse=True)
-        chosen = [next((s for s in lower if s.engine is engine), None)] if needs_slot else []
-        if None in chosen:
+        held = self._preemptible()
+        lower = [(s, h) for s, h in held if s.priority > head.priority and s.level > head.level]
+        lower.sort(key=lambda found: (found[0].priority, found[0].admission), reverse=True)
+        victims = [found for found in lower if needs_slot and found[0].engine is engine][:1]
+        if needs_slot and not victims:
             return
-        victims = [sequence for sequence in chosen if sequence is not None]
-        spare = iter([sequence for sequence in lower if sequence not in victims])
-        free = sum(self._held_bytes(sequence) for sequence in victims)
+        spare = iter([found for found in lower if found not in victims])
+        free = sum(holder.held_bytes(sequence) for sequence, holder in victims)
         while not self.memory.admits(head.target, reserved, free):
             more = next(spare, None)
             if more is None:
                 return
             victims.append(more)
-            free += self._held_bytes(more)
-        for sequence in victims:
-            self._preempt(sequence)
+            free += more[1].held_bytes(more[0])
+        for sequence, holder in victims:
+            holder.preempt(sequence)
 
-    def _held_bytes(self, sequence: Sequence) -> float:
+    def held_bytes(self, sequence: Sequence) -> float:
         """Memory of a sequence; one that decodes has grown since it joined."""
         engine = sequence.engine
         grown = engine.decoding.grown(sequence) if engine is not None and sequence in engine.decoding.members else 0
         return self.memory.shape.bytes_of(sequence.target + grown)
 
-    def _preemptible(self, engine: Engine) -> list[Sequence]:
-        """Sequences that hold memory and are not in a running iteration."""
-        candidates = list(self.handed_over)
-        for other in self.engines:
-            if not other.running:
-                candidates.extend(other.prefilling)
-                candidates.extend(other.decoding.members)
+    def _preemptible(self) -> list[tuple[Sequence, Server]]:
+        """Sequences that hold this memory and are not in a running iteration, and whose they are."""
+        candidates: list[tuple[Sequence, Server]] = []
+        for sharer in self.memory_sharers:
+            held = list(sharer.handed_over)
+            for other in sharer.engines:
+                if not other.running:
+                    held.extend(other.prefilling)
+                    held.extend(other.decoding.members)
+            candidates.extend((sequence, sharer) for sequence in held)
         return candidates
 
-    def _preempt(self, sequence: Sequence) -> None:
+    def preempt(self, sequence: Sequence) -> None:
         """Free all memory of a sequence; its prompt and its tokens are to be computed again."""
         engine = sequence.engine
         if engine is None:
@@ -232,7 +259,7 @@ class Server:
         sequence.done = 0
         sequence.engine = None
         self.waiting.push(sequence)
-        self._wake(prompts_only=True)
+        self.wake(prompts_only=True)
 
     # -- progress of sequences --------------------------------------------------------------------------------
 
@@ -275,7 +302,7 @@ class Server:
 
     def _ready(self, sequence: Sequence) -> None:
         self.handed_over.append(sequence)
-        self._wake()
+        self.wake()
 
     @property
     def pushed_back(self) -> bool:
@@ -290,7 +317,7 @@ class Server:
             taken += 1
         if taken:
             self._between_pools -= taken
-            self._wake(prompts_only=True)
+            self.wake(prompts_only=True)
 
     def _next_handed_over(self) -> Sequence:
         """The first of the lowest level."""
@@ -304,7 +331,8 @@ class Server:
         """Let a finished sequence go and free its memory."""
         self.memory.release(sequence.target, self.env.now)
         self.recorder.complete(sequence)
-        self._wake()
+        for sharer in self.memory_sharers:
+            sharer.wake()
 
     # -- iterations -------------------------------------------------------------------------------------------
 
@@ -315,9 +343,10 @@ class Server:
 
     def iteration_ended(self) -> None:
         """Let engines that wait for memory look again."""
-        for engine in self.engines:
-            if engine.stalled:
-                engine.wake()
+        for sharer in self.memory_sharers:
+            for engine in sharer.engines:
+                if engine.stalled:
+                    engine.wake()
 
     def check_empty(self) -> None:
         """Check that nothing is left behind."""

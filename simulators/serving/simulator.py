@@ -11,32 +11,29 @@ from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, InvariantBroken
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import map_design, mapping_violations, pool_names
-from hydra_dse.model.blocks import Model
+from hydra_dse.mapping import residents_violations
 from hydra_dse.physical import area_mm2, interposer_mm2, package_violations, static_power_w
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.rng import derive
-from hydra_dse.workload import Renewal, at_rate, check_order
+from hydra_dse.workload import Renewal, at_rate, check_order, served
 from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
-from simulators.iteration import Work
-from simulators.package import PackageCost, PlacedHardware, ledger_of
+from simulators.package import PackageCost, ledger_of
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
-from simulators.package.usage import keep_contended
-from simulators.serving.memory import CacheShape
+from simulators.serving.build import build_mix
 from simulators.serving.metrics import (
     Summary,
     add_derived,
     add_latencies,
+    add_models,
     add_rates,
     add_saturation,
     add_service_levels,
 )
-from simulators.serving.run import Outcome, run, warm_requests
-from simulators.serving.server import System
-from simulators.serving.waiting import ClassRules
+from simulators.serving.mix import Mix, serve
+from simulators.serving.run import Outcome, warm_requests
 
 QUEUED_PER_SLOT = 8
 """A saturation run has at least this many requests per sequence in service, so that it has a steady part."""
@@ -65,7 +62,7 @@ class ServingSimulator:
         """Return one evaluation per design, in order.
 
         Raises:
-            InputError: a design without placement, several models in the workload, a bad rate.
+            InputError: a design without placement, a mapping that names a model the workload lacks, a bad rate.
         """
         if options.rate_per_s is not None:
             workload = at_rate(workload, options.rate_per_s)
@@ -80,12 +77,8 @@ class Inputs:
     """
 
     def __init__(self, workload: Workload, options: EvaluationOptions, seed: int) -> None:
-        used = sorted({kind.model_index for kind in workload.classes})
-        if len(used) > 1:
-            names = ", ".join(workload.models[index].name for index in used)
-            raise InputError(Fault(f"the simulator serves one model at a time, the workload has {names}"))
         self.workload, self.options, self.seed = workload, options, seed
-        self.model: Model = workload.models[used[0] if used else 0]
+        self.served = served(workload)
         self.offered = [
             _at_exact_rate(
                 draw(workload, options.requests, derive(seed, "requests", number), number / options.replications),
@@ -132,85 +125,72 @@ def _at_exact_rate(drawn: Requests, workload: Workload, options: EvaluationOptio
 def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink: RecordSink | None) -> Evaluation:
     if design.placement is None:
         raise InputError(Fault(f"design {design.name or design.identity} has no placement: place it first"))
-    violations = (*package_violations(design.package), *mapping_violations(design, inputs.model))
+    models = [kind.model for kind in inputs.served]
+    violations = (*package_violations(design.package), *residents_violations(design, models))
     if violations:
         return Evaluation("simulated", {}, violations=violations)
     check_order(design.policy, inputs.workload)
-    costs, system = build_system(design, inputs.model, calibration)
-    system = replace(system, classes=tuple(ClassRules(c.priority, c.slo.ttft_s) for c in inputs.workload.classes))
+    mix = build_mix(design, inputs.workload, calibration)
     queued = inputs.queued(design) if inputs.options.saturate else []
-    violation = _oversize(system.cache, [*inputs.offered, *queued])
+    violation = _oversize(mix, [*inputs.offered, *queued])
     if violation is not None:
         return Evaluation("simulated", {}, violations=(violation,))
-    outcomes = [
-        run(system, requests, inputs.options.warmup_share, sink if number == 0 else None)
+    runs = [
+        serve(mix, requests, inputs.options.warmup_share, sink if number == 0 else None)
         for number, requests in enumerate(inputs.offered)
     ]
+    outcomes = [run.whole for run in runs]
     summary = Summary()
     add_latencies(summary, outcomes)
     add_rates(summary, outcomes)
     add_service_levels(summary, outcomes, inputs.workload.classes)
     windows = [outcome for outcome in outcomes if outcome.window_s > 0.0]
-    shares = [_busy_shares(costs, outcome) for outcome in windows]
+    shares = [_busy_shares(mix, outcome) for outcome in windows]
     if queued:
         # The order of the queue does not change what is sustainable, only who waits: first come, first served.
-        saturated = [run(_in_order(system), requests).visits for requests in queued]
+        saturated = [serve(_in_order(mix), requests, saturate=True).whole.visits for requests in queued]
         policy = design.policy
         closed = policy.batching == "static" and policy.serving == "colocated" and policy.batches_in_flight == 1
-        add_saturation(summary, saturated, policy.max_batch, closed)
+        add_saturation(summary, saturated, policy.max_batch, closed and len(models) == 1)
     add_derived(summary, static_power_w(design.package), shares, [outcome.window_s for outcome in windows])
     summary.put("area_mm2", area_mm2(design.package))
     summary.put("interposer_mm2", interposer_mm2(design.package))
+    if len(models) > 1:
+        add_models(
+            summary, [kind.label for kind in inputs.served], [run.parts for run in runs], inputs.workload.classes
+        )
     return Evaluation("simulated", summary.metrics, summary.intervals, notes=tuple(_notes(summary, outcomes, inputs)))
 
 
-def build_system(design: Design, model: Model, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
-    """Return the iteration costs of a placed design by pool, and the system that they serve."""
-    mapped = map_design(design, model)
-    hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
-    costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
-    keep_contended([cost.usages for cost in costs.values()])
-    memory, policy = mapped.memory, design.policy
-    cache = CacheShape(
-        memory.cache_bytes,
-        memory.kv_bytes_per_token,
-        memory.state_bytes_per_sequence,
-        policy.block_tokens,
-        policy.memory_watermark,
-    )
-    handoff = None
-    if mapped.handoff_bytes_per_token or mapped.handoff_bytes_per_sequence:
-        bytes_per_s = sum(site.bandwidth_bytes_per_s for site in mapped.sites)
-
-        def handoff(prompt_tokens: int) -> Work:
-            moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
-            return Work(moved / bytes_per_s)
-
-    return costs, System(policy, cache, dict(costs), handoff)
+def _in_order(mix: Mix) -> Mix:
+    policy = replace(mix.systems[0].policy, scheduling="fcfs", max_waiting=None, class_preemption=False)
+    return replace(mix, systems=tuple(replace(system, policy=policy, classes=()) for system in mix.systems))
 
 
-def _in_order(system: System) -> System:
-    policy = replace(system.policy, scheduling="fcfs", max_waiting=None, class_preemption=False)
-    return replace(system, policy=policy, classes=())
-
-
-def _busy_shares(costs: dict[str, PackageCost], outcome: Outcome) -> dict[str, float]:
+def _busy_shares(mix: Mix, outcome: Outcome) -> dict[str, float]:
+    costs = [cost for system in mix.systems for cost in system.costs.values()]
     ledgers = []
-    for cost, before, after in zip(costs.values(), outcome.start.counts, outcome.end.counts, strict=True):
-        if not isinstance(before, Counts) or not isinstance(after, Counts):
+    for cost, before, after in zip(costs, outcome.start.counts, outcome.end.counts, strict=True):
+        if not isinstance(cost, PackageCost) or not isinstance(before, Counts) or not isinstance(after, Counts):
             raise InvariantBroken("a package cost counts something else")
         ledgers.append(ledger_of(cost, after.since(before)))
     return busy_shares(ledgers, outcome.window_s)
 
 
-def _oversize(cache: CacheShape, drawn: Iterable[Requests]) -> Violation | None:
+def _oversize(mix: Mix, drawn: Iterable[Requests]) -> Violation | None:
     """The largest request, if its caches do not fit below the watermark even when it is alone."""
-    tokens = max(int((requests.prompt_tokens + requests.output_tokens).max()) for requests in drawn) - 1
-    needed = cache.bytes_of(tokens)
-    if needed <= cache.admission_bytes:
-        return None
-    levers = ("more memory stacks", "larger stacks", "KV of fewer bits", "shorter requests")
-    return Violation("a request exceeds the cache memory", needed, cache.admission_bytes, "bytes", levers)
+    largest = [0] * len(mix.systems)
+    for requests in drawn:
+        lengths, models = requests.prompt_tokens + requests.output_tokens, mix.models(requests)
+        for number in range(len(mix.systems)):
+            largest[number] = max(largest[number], int(lengths[models == number].max(initial=0)))
+    for system, tokens in zip(mix.systems, largest, strict=True):
+        cache = system.cache
+        needed = cache.bytes_of(tokens - 1) if tokens else 0.0
+        if needed > cache.admission_bytes:
+            levers = ("more memory stacks", "larger stacks", "KV of fewer bits", "shorter requests")
+            return Violation("a request exceeds the cache memory", needed, cache.admission_bytes, "bytes", levers)
+    return None
 
 
 def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Iterable[str]:
@@ -226,6 +206,7 @@ def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Ite
     if load is not None and load >= 1.0 and rejected == 0.0:
         yield f"overloaded: load {load:.2f}; waiting times grow with the length of the run and are reported as measured"
     longest = max(int((outcome.visits.prompt_tokens + outcome.visits.output_tokens).max()) for outcome in outcomes)
-    limit = inputs.model.max_position_embeddings
+    limits = [kind.model.max_position_embeddings for kind in inputs.served]
+    limit = min((limit for limit in limits if limit is not None), default=None)
     if limit is not None and longest > limit:
         yield f"the longest request has {longest} tokens, the model is made for {limit}"

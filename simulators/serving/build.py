@@ -1,0 +1,86 @@
+"""The system or systems that a placed design makes of the models of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hydra_dse.design.nouns import Design
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.mapping import Resident, map_design, pool_names, residents_of
+from hydra_dse.model.blocks import Model
+from hydra_dse.workload import served
+from hydra_dse.workload.nouns import Workload
+from simulators.iteration import Work
+from simulators.package import PackageCost, PlacedHardware
+from simulators.package.usage import keep_contended
+from simulators.serving.memory import CacheShape
+from simulators.serving.mix import Mix
+from simulators.serving.server import System
+from simulators.serving.waiting import ClassRules
+
+
+def build_system(design: Design, model: Model, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
+    """Return the iteration costs of a placed design by pool, and the system that they serve, for one model."""
+    [resident] = residents_of(design, [model])
+    costs, system = _system(resident, calibration)
+    keep_contended([cost.usages for cost in costs.values()])
+    return costs, system
+
+
+def build_mix(design: Design, workload: Workload, calibration: CalibrationSet) -> Mix:
+    """Return the systems of all models of a workload on a placed design."""
+    kinds = served(workload)
+    residents = residents_of(design, [kind.model for kind in kinds])
+    built = [_system(resident, calibration) for resident in residents]
+    keep_contended([cost.usages for costs, _ in built for cost in costs.values()])
+    rules = tuple(ClassRules(kind.priority, kind.slo.ttft_s) for kind in workload.classes)
+    return Mix(
+        systems=tuple(replace(system, classes=rules) for _, system in built),
+        turns=_turns(residents),
+        shared_cache=residents[0].shared,
+        model_of_class=tuple(
+            next(number for number, kind in enumerate(kinds) if index in kind.classes)
+            for index in range(len(workload.classes))
+        ),
+    )
+
+
+def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
+    design, model = resident.design, resident.model
+    mapped = map_design(design, model)
+    hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
+    costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+    memory, policy = mapped.memory, design.policy
+    cache = CacheShape(
+        resident.cache_bytes,
+        memory.kv_bytes_per_token,
+        memory.state_bytes_per_sequence,
+        policy.block_tokens,
+        policy.memory_watermark,
+    )
+    handoff = None
+    if mapped.handoff_bytes_per_token or mapped.handoff_bytes_per_sequence:
+        bytes_per_s = sum(site.bandwidth_bytes_per_s for site in mapped.sites)
+
+        def handoff(prompt_tokens: int) -> Work:
+            moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
+            return Work(moved / bytes_per_s)
+
+    return costs, System(policy, cache, dict(costs), handoff)
+
+
+def _turns(residents: Sequence[Resident]) -> tuple[dict[str, int], ...]:
+    """Number the sets of dies on which engines of one pool take turns: pools that share any die, directly or not."""
+    numbers: list[dict[str, int]] = [{} for _ in residents]
+    used = 0
+    for pool in residents[0].dies:
+        for at, resident in enumerate(residents):
+            joined = {numbers[other][pool] for other in range(at) if resident.meets(pool, residents[other], pool)}
+            number = min(joined, default=used)
+            used = max(used, number + 1)
+            numbers[at][pool] = number
+            for other in range(at):
+                if numbers[other][pool] in joined:
+                    numbers[other][pool] = number
+    return tuple(numbers)
