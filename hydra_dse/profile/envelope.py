@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-
-_CHUNK_ELEMENTS = 4_000_000
+BoolArray = NDArray[np.bool_]
 
 
 def envelope(loads: FloatArray) -> FloatArray:
@@ -24,50 +23,47 @@ def envelope(loads: FloatArray) -> FloatArray:
     Returns:
         Shape (rows, patterns, kept), padded with zeros; `kept` is the largest number that any row needs (≥ 1).
     """
-    rows, patterns, _ = loads.shape
-    if patterns == 0 or rows == 0 or loads.shape[2] == 0:
+    rows, patterns, resources = loads.shape
+    if patterns == 0 or rows == 0 or resources == 0:
         return np.zeros((rows, patterns, 1))
+    if patterns == 1:
+        return np.asarray(loads.max(axis=2, keepdims=True))
     # Two passes: a few strong candidates remove most resources, then the rest are compared pairwise.
-    strong = np.concatenate([loads.argmax(axis=2), loads.sum(axis=1).argmax(axis=1)[:, None]], axis=1)
-    candidates = np.take_along_axis(loads, strong[:, None, :], axis=2)
-    kept = _keep(loads, ~_below(loads, candidates))
+    strong = [loads[:, pattern].argmax(axis=1) for pattern in range(patterns)] + [loads.sum(axis=1).argmax(axis=1)]
+    below = np.zeros((rows, resources), dtype=bool)
+    for candidate in strong:
+        low, less = _compare(loads, loads[np.arange(rows), :, candidate])
+        below |= low & less
+    kept = _keep(loads, ~below)
     return _keep(kept, ~_below_other(kept))
 
 
-def _below(loads: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
-    """Shape (rows, resources): whether some other is as high everywhere and higher somewhere."""
-    low, less = _compare(loads, others)
-    return np.asarray((low & less).any(axis=2))
-
-
-def _below_other(loads: FloatArray) -> NDArray[np.bool_]:
+def _below_other(loads: FloatArray) -> BoolArray:
     """Shape (rows, resources): whether another resource of the same row dominates; of equal ones the first stays."""
     size = loads.shape[2]
     below = np.zeros((loads.shape[0], size), dtype=bool)
-    later = np.arange(size)[:, None] > np.arange(size)[None, :]
-    step = max(1, _CHUNK_ELEMENTS // (size * size))
-    for start in range(0, loads.shape[0], step):
-        part = loads[start : start + step]
-        low, less = _compare(part, part)
-        below[start : start + step] = (low & (less | later)).any(axis=2)
+    for other in range(size):
+        low, less = _compare(loads, loads[:, :, other])
+        less[:, other + 1 :] = True
+        below |= low & less
     return below
 
 
-def _compare(loads: FloatArray, others: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Shape (rows, resources, others): nowhere above the other, somewhere below it."""
-    low = np.ones((loads.shape[0], loads.shape[2], others.shape[2]), dtype=bool)
-    less = np.zeros_like(low)
-    for pattern in range(loads.shape[1]):
-        mine, theirs = loads[:, pattern, :, None], others[:, pattern, None, :]
+def _compare(loads: FloatArray, other: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Shape (rows, resources): nowhere above one other of shape (rows, patterns), somewhere below it."""
+    low = loads[:, 0] <= other[:, :1]
+    less = loads[:, 0] < other[:, :1]
+    for pattern in range(1, loads.shape[1]):
+        mine, theirs = loads[:, pattern], other[:, pattern, None]
         low &= mine <= theirs
         less |= mine < theirs
     return low, less
 
 
-def _keep(loads: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
-    """Move the kept resources to the front and cut the rest."""
-    width = max(1, int(mask.sum(axis=1).max()))
-    order = np.argsort(~mask, axis=1, kind="stable")[:, :width]
-    kept = np.take_along_axis(loads, order[:, None, :], axis=2)
-    valid = np.take_along_axis(mask, order, axis=1)
-    return np.where(valid[:, None, :], kept, 0.0)
+def _keep(loads: FloatArray, mask: BoolArray) -> FloatArray:
+    """Move the kept resources to the front, in order, and cut the rest."""
+    place = mask.cumsum(axis=1)
+    kept = np.zeros((*loads.shape[:2], max(1, int(place[:, -1].max()))))
+    row, resource = np.nonzero(mask)
+    kept[row, :, place[row, resource] - 1] = loads[row, :, resource]
+    return kept
