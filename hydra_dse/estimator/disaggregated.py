@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hydra_dse.estimator import latencies
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
-from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch
+from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
@@ -314,4 +314,4 @@ def _work(tables: Tables, found: Balance, rate: FloatArray, lengths: LengthMomen
     tokens = (iterations * tables.nodes.batch).sum(axis=1)
     wanted = rate * lengths.decoding_share * lengths.decode
     iterations = iterations * (wanted / np.maximum(tokens, 1e-300))[:, None]
-    return single, packed, Work("decode", decode_batch(tables.nodes.batch, lengths), iterations)
+    return single, packed, Work("decode", tables.decode, iterations)

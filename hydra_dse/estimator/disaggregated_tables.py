@@ -83,12 +83,14 @@ class Tables:
     Attributes:
         step_s: decode iteration at each node, alone, shape (n, k).
         prompts: times of prompts, alone.
+        decode: the decode iteration at each node.
         single, packed: prefill iterations with the prompt of a random prompt token, and with a full budget.
     """
 
     nodes: BatchNodes
     step_s: FloatArray
     prompts: PrefillTimes
+    decode: Batch
     single: Batch
     packed: Batch
     contention: Contention
@@ -112,13 +114,16 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     single, packed = chunk_batch(size, none, none + 1.0, none, lengths), packed_batch(budget, none, lengths)
     decode = decode_batch(nodes.batch, lengths)
     prompts = prefill_times(profile.pools["prefill"], budget, none, lengths)
+    # Contention first: a pool remembers the times of a batch that was asked for everything.
+    contention = _contention(profile, prompts, single, packed, decode, nodes, lengths)
     return Tables(
         nodes=nodes,
         step_s=np.asarray(profile.pools["decode"].time_s(decode), dtype=float),
         prompts=prompts,
+        decode=decode,
         single=single,
         packed=packed,
-        contention=_contention(profile, prompts, single, packed, nodes, lengths),
+        contention=contention,
         capacity=capacity,
     )
 
@@ -128,6 +133,7 @@ def _contention(
     prompts: PrefillTimes,
     single: Batch,
     packed: Batch,
+    decode: Batch,
     nodes: BatchNodes,
     lengths: LengthMoments,
 ) -> Contention:
@@ -136,7 +142,6 @@ def _contention(
     if profile.contention is None:
         alone = np.ones_like(nodes.batch)
         return Contention(alone, alone, alone, alone, np.ones((profile.size, len(bins.size))))
-    decode = decode_batch(nodes.batch, lengths)
     speeds = [*profile.contention.speeds(single, decode), *profile.contention.speeds(packed, decode)]
     speeds = [np.broadcast_to(np.asarray(speed, dtype=float), nodes.batch.shape) for speed in speeds]
     middle = nodes.count // 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +63,12 @@ class Batch:
     emitted_tokens: Number = 0.0
     tokens_per_sequence: float = 1.0
 
-    @property
+    @cached_property
     def tokens(self) -> Number:
         """All tokens that pass through the blocks."""
         return self.prefill_tokens + self.decode_sequences * self.tokens_per_sequence
 
-    @property
+    @cached_property
     def sequences(self) -> Number:
         """All sequences of the iteration: each reads and writes its recurrent state once."""
         return self.prefill_sequences + self.decode_sequences
@@ -148,27 +149,37 @@ class Operator:
     def demand(self, batch: Batch, precision: Precision) -> Demand:
         """Return what one instance asks for in an iteration with this batch."""
         rows = batch.emitted_tokens if self.rows_emitted else batch.tokens
-        prefill_pairs, decode_pairs, context = self._attended(batch)
+        prefill_pairs, decode_pairs, context = self._attended(batch) if self._attends else (0.0, 0.0, 0.0)
         decode_tokens = batch.decode_sequences * batch.tokens_per_sequence
         per_pair, per_decode_pair = self.matmul_flops_per_pair, self.matmul_flops_per_decode_pair
         state = self.state_elements * precision.state_bytes + self.conv_state_elements * precision.conv_state_bytes
         kv_token_bytes = self.kv_elements_per_token * precision.kv_bytes
         return Demand(
-            matmul_flops=rows * self.matmul_flops_per_token
-            + batch.prefill_tokens * self.matmul_flops_per_prefill_token
-            + prefill_pairs * per_pair
-            + decode_pairs * (per_pair if per_decode_pair is None else per_decode_pair),
-            vector_flops=rows * self.vector_flops_per_token
-            + batch.prefill_tokens * self.vector_flops_per_prefill_token
-            + decode_tokens * self.vector_flops_per_decode_token,
+            matmul_flops=_sum_of(
+                (self.matmul_flops_per_token, rows),
+                (self.matmul_flops_per_prefill_token, batch.prefill_tokens),
+                (per_pair, prefill_pairs),
+                (per_pair if per_decode_pair is None else per_decode_pair, decode_pairs),
+            ),
+            vector_flops=_sum_of(
+                (self.vector_flops_per_token, rows),
+                (self.vector_flops_per_prefill_token, batch.prefill_tokens),
+                (self.vector_flops_per_decode_token, decode_tokens),
+            ),
             rows=rows,
             weight_bytes=self._weights_touched(rows) * precision.weight_bytes,
-            kv_read_bytes=context * kv_token_bytes,
-            kv_write_bytes=batch.tokens * kv_token_bytes if self.kv_writes else batch.tokens * 0.0,
-            state_read_bytes=batch.sequences * state,
-            state_write_bytes=batch.sequences * state,
+            kv_read_bytes=_sum_of((kv_token_bytes, context)),
+            kv_write_bytes=_sum_of((kv_token_bytes, batch.tokens)) if self.kv_writes else 0.0,
+            state_read_bytes=_sum_of((state, batch.sequences)),
+            state_write_bytes=_sum_of((state, batch.sequences)),
             activation_bytes=rows * self.activation_elements_per_token * precision.activation_bytes,
         )
+
+    @property
+    def _attends(self) -> bool:
+        """Whether anything it asks for depends on contexts."""
+        per_pair = self.matmul_flops_per_decode_pair or self.matmul_flops_per_pair
+        return per_pair > 0 or self.kv_elements_per_token > 0
 
     def _attended(self, batch: Batch) -> tuple[Number, Number, Number]:
         """Query-key pairs of prefill and of decode, and context read; cut by the window (exact at equal contexts)."""
@@ -189,3 +200,12 @@ class Operator:
             return np.asarray(runs * self.weight_elements)
         share = self.routing.distinct(rows) / self.routing.experts
         return np.asarray(share * self.weight_elements)
+
+
+def _sum_of(*terms: tuple[float, Number]) -> Number:
+    """`Σ factor · amount` in order; most operators have none of most terms, so zero factors are passed over."""
+    total: Number = 0.0
+    for factor, amount in terms:
+        if factor:
+            total = total + amount * factor
+    return total

@@ -110,10 +110,13 @@ _NUMBERS = (
 
 
 def stack_rates(rates: Sequence[DieRates]) -> DieRates:
-    """Return the rates of `n` dies of equal `shape` as columns, shape (n, 1), for batches of shape (n, k)."""
+    """Return the rates of `n` dies of equal `shape`, each of shape (n,), for batches of shape (k, n).
+
+    Designs lie on the last axis, so that what differs by design alone meets whole rows of a batch.
+    """
     first = rates[0]
     numbers = np.array([[getattr(rate, name) for rate in rates] for name in _NUMBERS], dtype=np.float64)
-    columns = dict(zip(_NUMBERS, numbers[:, :, None], strict=True))
+    columns = dict(zip(_NUMBERS, numbers, strict=True))
     return DieRates(
         style=first.style,
         shape_efficiency=first.shape_efficiency,
@@ -124,7 +127,7 @@ def stack_rates(rates: Sequence[DieRates]) -> DieRates:
 
 
 def _column(values: Iterable[Number]) -> NDArray[np.float64]:
-    return np.array(list(values), dtype=np.float64)[:, None]
+    return np.array(list(values), dtype=np.float64)
 
 
 def rows_of(rates: DieRates, rows: slice | NDArray[np.int64]) -> DieRates:

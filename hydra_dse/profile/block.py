@@ -3,8 +3,8 @@
 `t_o = max(compute on the slowest die, most loaded memory site, most loaded link) + overhead + hops` for one instance of
 operator `o`.  With `m` batches in flight the pool advances once in
 `max(Σ_o n_o·t_o + overhead, m · busy of the most loaded die, site or link)`, evaluated at `1/m` of the batch.
-Arrays of rows have shape (…, rows); a chunk of designs takes its rows as columns (designs, 1) against batches
-(designs, k).
+Arrays of rows have shape (…, rows), those of a chunk of designs (designs,) against batches of shape (k, designs):
+what differs by design alone then meets whole rows of a batch, which NumPy works off without a loop.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OperatorTerms:
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """What an iteration costs: arrays of shape (designs, k) (or broadcastable), resources on a last axis."""
+    """What an iteration costs: arrays of shape (k, designs) or broadcastable; of resources (designs, k, resources)."""
 
     time_s: Number
     energy_j: Number
@@ -71,7 +71,13 @@ class PoolBlock:
         self.rates = [_RateRows(rates) for rates in table.rates]
 
     def time_s(self, batch: Batch, rows: IntArray, in_flight: Number) -> Number:
-        """Return the time of an iteration of designs with the given rows; `in_flight` broadcasts with the batch."""
+        """Return the time of an iteration of designs with the given rows.
+
+        Args:
+            batch: fields of shape (k, designs) or plain numbers.
+            rows: of the designs, shape (designs,).
+            in_flight: of the designs, or a plain number.
+        """
         alone = np.ndim(in_flight) == 0 and float(in_flight) == 1.0
         if not alone:
             return self.iteration(batch, rows, in_flight).time_s
@@ -87,9 +93,9 @@ class _Evaluation:
     """One pass over the operators of a block for a chunk of designs; `totals` adds bytes and energy up as well."""
 
     def __init__(self, block: PoolBlock, batch: Batch, rows: IntArray, totals: bool = True) -> None:
-        self.block, self.batch, self.rows, self.totals = block, batch, rows, totals
-        self.shape = np.broadcast_shapes((len(rows), 1), np.shape(batch.tokens), np.shape(batch.decode_context_tokens))
-        self.rates = [rates.take(rows) for rates in block.rates]
+        self.block, self.batch, self.rows, self.totals = block, batch, as_slice(rows), totals
+        self.shape = np.broadcast_shapes((1, len(rows)), np.shape(batch.tokens), np.shape(batch.decode_context_tokens))
+        self.rates = [rates.take(self.rows) for rates in block.rates]
         self.serial_s: Number = 0.0
         self.energy_j: Number = 0.0
         self.group_s: list[Number] = [0.0] * len(block.group_dies)
@@ -101,8 +107,12 @@ class _Evaluation:
         self.overhead_s = np.minimum(batch.tokens, 1.0) * iteration
 
     def _loads(self, tables: FloatArray, amounts: Sequence[Number]) -> FloatArray:
-        stacked = np.stack([np.broadcast_to(amount, self.shape) for amount in amounts], axis=-1)
-        return np.asarray(stacked @ tables[self.rows])
+        """Load of each resource, shape (designs, k, resources), for the amounts of all patterns."""
+        moved = [number for number, amount in enumerate(amounts) if np.ndim(amount) or amount]
+        if not moved:
+            return np.zeros((self.shape[1], self.shape[0], tables.shape[2]))
+        stacked = np.stack([np.broadcast_to(amounts[number], self.shape).T for number in moved], axis=-1)
+        return np.asarray(stacked @ tables[self.rows][:, moved])
 
     def result(self, in_flight: Number) -> Iteration:
         """Return what the pool costs when it advances once."""
@@ -110,14 +120,14 @@ class _Evaluation:
         die_s = [self._die_busy(die) for die in range(len(block.names))]
         sites = self._loads(block.site_s, self.kind_bytes)
         links = self._loads(block.link_s, self.pattern_bytes)
-        shared = [sites.max(axis=-1, initial=0.0), links.max(axis=-1, initial=0.0)]
+        shared = [sites.max(axis=-1, initial=0.0).T, links.max(axis=-1, initial=0.0).T]
         busiest = _largest([*die_s, *shared, self.overhead_s])
         energy = self.energy_j + weighted_sum(block.hop_j[..., self.rows], self.pattern_bytes)
         return Iteration(
             time_s=np.maximum(self.serial_s + self.overhead_s, in_flight * busiest),
             energy_j=in_flight * energy,
-            site_busy_s=sites * np.asarray(in_flight)[..., None],
-            link_busy_s=links * np.asarray(in_flight)[..., None],
+            site_busy_s=sites * _beside(in_flight),
+            link_busy_s=links * _beside(in_flight),
             die_busy_s={name: in_flight * busy for name, busy in zip(block.names, die_s, strict=True)},
         )
 
@@ -135,7 +145,7 @@ class _Evaluation:
         compute, overhead = self._compute_s(index, terms, demand)
         busiest = _largest([compute, worst(terms.site_s[..., self.rows], kinds)])
         busiest = _largest([busiest, worst(terms.link_s[..., self.rows], patterns)])
-        latency = self.block.latency_s[index, self.rows][:, None]
+        latency = self.block.latency_s[index, self.rows]
         time = operator.count * (busiest + activity(demand) * (overhead + latency))
         self.serial_s = self.serial_s + time
         group = terms.mapped.group
@@ -146,7 +156,7 @@ class _Evaluation:
 
     def _bytes(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[list[Number], list[Number]]:
         """Bytes by pattern and by access kind of one instance."""
-        group, resident = terms.mapped.group, self.block.resident[index, self.rows][:, None]
+        group, resident = terms.mapped.group, self.block.resident[index, self.rows]
         flows = flows_of(terms.mapped, demand, self.block.precision, resident)
         held = {
             WEIGHTS: flows.weights,
@@ -166,7 +176,7 @@ class _Evaluation:
     def _compute_s(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[Number, Number]:
         """Compute time of the slowest die and largest overhead over the die groups of an operator."""
         group, operator = terms.mapped.group, terms.mapped.operator
-        uneven = self.block.imbalance[index, self.rows][:, None]
+        uneven = self.block.imbalance[index, self.rows]
         dies = self.block.group_dies[group]
         times = [
             compute_time_s(operator, demand, self.batch, self.rates[die], self._part(group, die, uneven))
@@ -176,15 +186,16 @@ class _Evaluation:
 
     def _die_energy_j(self, terms: OperatorTerms, demand: Demand) -> Number:
         """Energy of one instance on all its dies."""
-        group, energy = terms.mapped.group, 0.0
+        group = terms.mapped.group
+        energy: Number = 0.0
         for die in self.block.group_dies[group]:
-            count = self.block.count[die, self.rows][:, None]
+            count = self.block.count[die, self.rows]
             part = self._part(group, die, 1.0)
             energy = energy + count * die_energy_j(terms.mapped.operator, demand, self.batch, self.rates[die], part)
         return energy
 
     def _part(self, group: int, die: int, uneven: Number) -> DieShare:
-        return DieShare(self.block.share[group, die, self.rows][:, None], uneven, self.block.parallelism[group])
+        return DieShare(self.block.share[group, die, self.rows], uneven, self.block.parallelism[group])
 
     def _account(self, terms: OperatorTerms, patterns: Sequence[Number], kinds: Sequence[Number]) -> None:
         """Add the bytes of all instances, and the energy of memory."""
@@ -193,7 +204,7 @@ class _Evaluation:
             self.pattern_bytes[pattern] = self.pattern_bytes[pattern] + count * amount
         for kind, amount in zip(terms.kinds, kinds, strict=True):
             self.kind_bytes[kind] = self.kind_bytes[kind] + count * amount
-            joules = self.block.site_j[2 * group + (kind % 3 > 0), self.rows][:, None]
+            joules = self.block.site_j[2 * group + (kind % 3 > 0), self.rows]
             self.energy_j = self.energy_j + count * amount * joules
 
 
@@ -210,9 +221,22 @@ class _RateRows:
         self.table = stack_rates(distinct)
         self.index = np.array([known[id(rate)] for rate in rates], dtype=np.int64)
 
-    def take(self, rows: IntArray) -> DieRates:
-        """Rates of the given rows as columns."""
+    def take(self, rows: IntArray | slice) -> DieRates:
+        """Rates of the given rows, shape (rows,)."""
         return rows_of(self.table, self.index[rows])
+
+
+def as_slice(rows: IntArray) -> IntArray | slice:
+    """The rows as a slice where they are consecutive, so that taking them copies nothing."""
+    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
+    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+        return slice(first, last + 1)
+    return rows
+
+
+def _beside(in_flight: Number) -> Number:
+    """Batches in flight against arrays of shape (designs, k, resources)."""
+    return in_flight if np.ndim(in_flight) == 0 else np.asarray(in_flight)[:, None, None]
 
 
 def split(batch: Batch, parts: Number) -> Batch:
@@ -240,11 +264,11 @@ def worst(loads: FloatArray, amounts: Sequence[Number]) -> Number:
 
 
 def weighted_sum(factors: FloatArray, amounts: Sequence[Number]) -> Number:
-    """`Σ_p factors[p]·amounts[p]`; factors have shape (patterns, designs)."""
+    """`Σ_p factors[p]·amounts[p]`; factors have shape (patterns, designs), amounts (k, designs)."""
     total: Number = 0.0
     for factor, amount in zip(factors, amounts, strict=True):
-        if factor.any():
-            total = total + amount * factor[:, None]
+        if np.ndim(amount) or amount:
+            total = total + amount * factor
     return total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,8 @@ IntArray = NDArray[np.int64]
 
 # Arrays of this many elements stay in cache while an operator is evaluated.
 CHUNK_ELEMENTS = 16_384
-# Busy seconds and energy of a batch come from one pass; callers ask for them one after the other.
-_REMEMBERED = 4
+# Time, busy seconds and energy of a batch come from one pass; callers ask for them one after the other.
+_REMEMBERED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +32,30 @@ class Members:
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
+class Outcome:
+    """All that an iteration costs; arrays of shape (n, k), of resources (n, k, resources)."""
+
+    time_s: FloatArray
     energy_j: FloatArray
-    busy_s: Mapping[str, FloatArray]
+    dies_s: Mapping[str, FloatArray]
+    sites_s: FloatArray
+    links_s: FloatArray
+
+    @cached_property
+    def busy_s(self) -> Mapping[str, FloatArray]:
+        """Busy seconds by die group, and of the busiest site and link."""
+        return {**self.dies_s, "hbm": _most(self.sites_s), "noi": _most(self.links_s)}
+
+    def usage(self, dies: Sequence[str]) -> FloatArray:
+        """Busy share of links, sites and `dies` over the iteration, shape (n, k, resources)."""
+        busy = [self.links_s, self.sites_s, *(self.dies_s[name][..., None] for name in dies)]
+        # An empty iteration takes no time and loads nothing.
+        time = np.where(self.time_s == 0.0, 1.0, self.time_s)[..., None]
+        return np.concatenate([seconds / time for seconds in busy], axis=-1)
+
+
+def _most(busy: FloatArray) -> FloatArray:
+    return np.asarray(busy.max(axis=-1, initial=0.0))
 
 
 class ProfiledPool:
@@ -42,48 +64,59 @@ class ProfiledPool:
     def __init__(self, members: Sequence[Members], in_flight: FloatArray) -> None:
         self.members, self.in_flight, self.size = tuple(members), in_flight, len(in_flight)
         self.names = tuple(dict.fromkeys(name for member in members for name in member.block.names))
-        self._known: list[tuple[Batch, _Outcome]] = []
+        self._known: list[tuple[Batch, Outcome]] = []
 
     def time_s(self, batch: Batch) -> FloatArray:
         """Seconds in which every sequence of the pool advances once, shape (n, k)."""
+        known = self._remembered(batch)
+        if known is not None:
+            return known.time_s
         shape = (self.size, width_of(batch, self.size))
         time = np.full(shape, np.nan)
         for member in self.members:
             for designs, rows in chunks(member.designs, member.rows, shape[1]):
                 part = take(batch, designs, shape)
-                time[designs] = member.block.time_s(part, rows, _flight(self.in_flight[designs]))
+                found = member.block.time_s(part, rows, _flight(self.in_flight[designs]))
+                time[designs] = _by_design(found, len(designs), shape[1])
         return time
 
     def busy_s(self, batch: Batch) -> Mapping[str, FloatArray]:
         """Busy seconds in that time by die group (an operator occupies its dies while it runs), `"hbm"`, `"noi"`."""
-        return self._outcome(batch).busy_s
+        return self.outcome(batch).busy_s
 
     def energy_j(self, batch: Batch) -> FloatArray:
         """Dynamic joules in that time, shape (n, k)."""
-        return self._outcome(batch).energy_j
+        return self.outcome(batch).energy_j
 
-    def _outcome(self, batch: Batch) -> _Outcome:
-        for known, outcome in self._known:
-            if known is batch:
-                return outcome
-        outcome = self._evaluate(batch)
-        self._known = [*self._known[1 - _REMEMBERED :], (batch, outcome)]
-        return outcome
+    def outcome(self, batch: Batch) -> Outcome:
+        """All of it; the last few batches (by identity) are remembered, times of them included."""
+        known = self._remembered(batch)
+        if known is None:
+            known = self._evaluate(batch)
+            self._known = [*self._known[1 - _REMEMBERED :], (batch, known)]
+        return known
 
-    def _evaluate(self, batch: Batch) -> _Outcome:
+    def _remembered(self, batch: Batch) -> Outcome | None:
+        return next((outcome for known, outcome in self._known if known is batch), None)
+
+    def _evaluate(self, batch: Batch) -> Outcome:
         shape = (self.size, width_of(batch, self.size))
-        energy = np.full(shape, np.nan)
-        busy = {name: np.full(shape, np.nan) for name in (*self.names, "hbm", "noi")}
+        first = self.members[0].block if self.members else None
+        links, sites = (first.link_s.shape[2], first.site_s.shape[2]) if first else (0, 0)
+        time, energy = np.full((2, *shape), np.nan)
+        dies = {name: np.full(shape, np.nan) for name in self.names}
+        sites_s, links_s = np.full((*shape, sites), np.nan), np.full((*shape, links), np.nan)
         for member in self.members:
             for designs, rows in chunks(member.designs, member.rows, shape[1]):
                 part = take(batch, designs, shape)
                 cost = member.block.iteration(part, rows, _flight(self.in_flight[designs]))
-                energy[designs] = cost.energy_j
-                busy["hbm"][designs] = cost.site_busy_s.max(axis=-1, initial=0.0)
-                busy["noi"][designs] = cost.link_busy_s.max(axis=-1, initial=0.0)
-                for name in self.names:
-                    busy[name][designs] = cost.die_busy_s.get(name, 0.0)
-        return _Outcome(energy, busy)
+                time[designs] = _by_design(cost.time_s, len(designs), shape[1])
+                energy[designs] = _by_design(cost.energy_j, len(designs), shape[1])
+                sites_s[designs], links_s[designs] = cost.site_busy_s, cost.link_busy_s
+                for name, seconds in dies.items():
+                    found = cost.die_busy_s.get(name, 0.0)
+                    seconds[designs] = _by_design(found, len(designs), shape[1])
+        return Outcome(time, energy, dies, sites_s, links_s)
 
 
 class ProfiledContention:
@@ -98,40 +131,31 @@ class ProfiledContention:
 
     def speeds(self, prefill: Batch, decode: Batch) -> tuple[FloatArray, FloatArray]:
         """Return the speeds in (0, 1] of prefill and decode while both run, shape (n, k) each."""
-        size = self.prefill.size
-        shape = (size, max(width_of(prefill, size), width_of(decode, size)))
-        first, second = np.full(shape, np.nan), np.full(shape, np.nan)
-        for one in self.prefill.members:
-            for other in self.decode.members:
-                designs = np.intersect1d(one.designs, other.designs)
-                for part, _ in chunks(designs, designs, shape[1]):
-                    mine = _usage(self.prefill, one, take(prefill, part, shape), part, self.shared_dies)
-                    theirs = _usage(self.decode, other, take(decode, part, shape), part, self.shared_dies)
-                    first[part], second[part] = _speeds(mine, theirs)
-        return first, second
+        first, second = self.prefill.outcome(prefill), self.decode.outcome(decode)
+        speeds = _speeds(first.usage(self.shared_dies), second.usage(self.shared_dies))
+        unknown = np.isnan(first.time_s) | np.isnan(second.time_s)
+        if unknown.any():
+            speeds[:, unknown] = np.nan
+        return speeds[0], speeds[1]
 
 
-def _usage(pool: ProfiledPool, members: Members, batch: Batch, designs: IntArray, dies: Sequence[str]) -> FloatArray:
-    """Busy share of links, sites and `dies` over an iteration alone, shape (designs, k, resources)."""
-    rows = members.rows[np.searchsorted(members.designs, designs)]
-    cost = members.block.iteration(batch, rows, _flight(pool.in_flight[designs]))
-    busy = [cost.link_busy_s, cost.site_busy_s]
-    time = np.broadcast_to(cost.time_s, busy[0].shape[:2])[..., None]
-    busy += [np.broadcast_to(cost.die_busy_s.get(name, 0.0), time.shape[:2])[..., None] for name in dies]
-    # An empty iteration takes no time and loads nothing.
-    return np.concatenate(busy, axis=-1) / np.where(time > 0, time, 1.0)
-
-
-def _speeds(prefill: FloatArray, decode: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Speeds of both pools; where no resource is asked for more than it has, both run at full speed."""
+def _speeds(prefill: FloatArray, decode: FloatArray) -> FloatArray:
+    """Speeds of both pools, shape (2, n, k); where nothing is asked for more than there is, both run at full speed."""
     crowded = ((prefill + decode) > 1.0).any(axis=-1)
-    first, second = np.ones(crowded.shape), np.ones(crowded.shape)
-    first[crowded], second[crowded] = pair_speeds(prefill[crowded], decode[crowded])
-    return first, second
+    speeds = np.ones((2, *crowded.shape))
+    if crowded.any():
+        mine, theirs = np.broadcast_arrays(prefill, decode)
+        speeds[:, crowded] = pair_speeds(mine[crowded], theirs[crowded])
+    return speeds
+
+
+def _by_design(values: Number, designs: int, width: int) -> FloatArray:
+    """Values of shape (k, designs), or that broadcast to it, as (designs, k)."""
+    return np.broadcast_to(values, (width, designs)).T
 
 
 def _flight(values: FloatArray) -> Number:
-    return 1.0 if np.all(values == 1.0) else values[:, None]
+    return 1.0 if np.all(values == 1.0) else values
 
 
 def width_of(batch: Batch, size: int) -> int:
@@ -141,10 +165,10 @@ def width_of(batch: Batch, size: int) -> int:
 
 
 def take(batch: Batch, designs: IntArray, shape: tuple[int, int]) -> Batch:
-    """Return the batches of some designs; plain numbers stay plain."""
+    """Return the batches of some designs with designs on the last axis; plain numbers stay plain."""
 
     def pick(value: Number) -> Number:
-        return value if np.ndim(value) == 0 else np.broadcast_to(value, shape)[designs]
+        return value if np.ndim(value) == 0 else np.ascontiguousarray(np.broadcast_to(value, shape)[designs].T)
 
     return Batch(
         prefill_tokens=pick(batch.prefill_tokens),

@@ -181,14 +181,14 @@ def test_rates_of_many_dies_give_what_each_gives_alone() -> None:
     dies = [chiplet(style="mac-array", matmul_flops_per_s=peak, array_rows=8) for peak in (5e12, 10e12, 20e12)]
     alone = [die_rates(die, real(), PRECISION) for die in dies]
     stacked = rows_of(stack_rates(alone), np.array([2, 0]))
-    batch = Batch(decode_sequences=np.array([[1.0, 30.0], [7.0, 64.0]]))
+    batch = Batch(decode_sequences=np.array([[1.0, 7.0], [30.0, 64.0]]))
     demand = GEMM.demand(batch, PRECISION)
     together = compute_time_s(GEMM, demand, batch, stacked, DieShare(0.5))
     for row, die in enumerate((2, 0)):
         for column in range(2):
-            single = Batch(decode_sequences=float(np.asarray(batch.decode_sequences)[row, column]))
+            single = Batch(decode_sequences=float(np.asarray(batch.decode_sequences)[column, row]))
             expected = compute_time_s(GEMM, GEMM.demand(single, PRECISION), single, alone[die], DieShare(0.5))
-            assert np.asarray(together)[row, column] == pytest.approx(float(expected), rel=1e-12)
+            assert np.asarray(together)[column, row] == pytest.approx(float(expected), rel=1e-12)
 
 
 def test_a_calibration_without_a_class_is_refused() -> None:
