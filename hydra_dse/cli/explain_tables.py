@@ -30,8 +30,37 @@ def print_explanation(explanation: Explanation) -> None:
     if batch is not None:
         quantiles = ", ".join(f"{name} {number(getattr(batch, name), 3)}" for name in ("p10", "p50", "p90", "p99"))
         console().print(f"decode batch: mean {number(batch.mean)} sequences ({quantiles})")
+    _print_roles(explanation)
     for iteration in explanation.iterations:
         _print_iteration(iteration)
+
+
+def _print_roles(explanation: Explanation) -> None:
+    if not explanation.roles:
+        return
+    columns = ("units of decode dies in prefill", "time", "prompt tokens/s", "decode iteration [ms]")
+    rows = [
+        (
+            f"{row.units:+d}",
+            _share(row.time_share),
+            number(row.prefill_tokens_per_s),
+            number(1e3 * row.decode_iteration_s),
+        )
+        for row in explanation.roles
+    ]
+    print_table("Role states", columns, rows)
+    changes = [
+        (
+            f"{row.before:+d} → {row.after:+d}",
+            number(1e3 * row.drain_s, 3),
+            number(row.moved_bytes / 1e6, 3),
+            number(1e3 * row.moved_s, 3),
+            number(1e3 * row.delay_s, 3),
+        )
+        for row in explanation.role_changes
+    ]
+    change_columns = ("change", "drain [ms]", "moved [MB]", "takes [ms]", "delay [ms]")
+    print_table("Changes of roles", change_columns, changes)
 
 
 def _print_memory(memory: Sequence[StackMemory]) -> None:

@@ -135,6 +135,12 @@ class PolicySection(Section):
     max_waiting: PositiveCount | None = None
     ageing: Annotated[Seconds, Field(gt=0)] | None = None
     class_preemption: Flag = False
+    task_map: Literal["static", "elastic"] = "static"
+    role_up_prompts: PositiveCount = 4
+    role_down_prompts: Count = 0
+    role_unit_dies: PositiveCount = 1
+    role_units_to_prefill: Count = 1
+    role_units_to_decode: Count = 0
 
     @model_validator(mode="after")
     def _host_has_a_link(self) -> PolicySection:
@@ -162,6 +168,17 @@ class PolicySection(Section):
                 "token_budget",
                 f"{self.token_budget} tokens do not hold one token of each of max_batch = {self.max_batch} sequences; "
                 "raise token_budget or lower max_batch",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pools_to_cross(self) -> PolicySection:
+        if self.task_map != "static" and self.serving != "disaggregated":
+            raise at_key("task_map", f"{self.task_map!r} needs two pools; use serving: disaggregated, or static")
+        if self.role_down_prompts >= self.role_up_prompts:
+            raise at_key(
+                "role_down_prompts",
+                f"{self.role_down_prompts} prompts must be fewer than role_up_prompts = {self.role_up_prompts}",
             )
         return self
 

@@ -16,7 +16,7 @@ from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement import place_design
-from hydra_dse.profile import build_profile
+from hydra_dse.profile import build_profile, kind_of
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.workload import Piece, context_notes, pieces
@@ -128,9 +128,8 @@ def _unplaced(violations: tuple[Violation, ...]) -> EstimateTable:
 
 def _groups(designs: Sequence[Design], failed: set[int]) -> list[NDArray[np.int64]]:
     """Rows of designs that share what a profile needs to share, in order of first appearance."""
-    groups: dict[tuple[str, str, str], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     for row, design in enumerate(designs):
         if row not in failed:
-            policy = design.policy
-            groups.setdefault((policy.serving, policy.batching, policy.scheduling), []).append(row)
+            groups.setdefault(kind_of(design.policy), []).append(row)
     return [np.array(rows, dtype=np.int64) for rows in groups.values()]

@@ -69,10 +69,10 @@ def balance(
         beside = (1.0 - full) * between.decode_single + full * between.decode_packed
         busy = np.minimum(queue.busy, 1.0)
         step_s = tables.step_s / (1.0 - busy + busy * beside)
-        residence = _residence(tables, step_s, lengths)
-        burst = _burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv))
+        residence = residence_of(tables, step_s, lengths)
+        burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv))
         if phases is not None:
-            burst = _phased(phases, joining, residence[:, -1], tables, queue, lengths)
+            burst = phased(phases, joining, residence[:, -1], tables, queue, lengths)
         if transient is not None:
             # Decode gets what prefill lets through.
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
@@ -80,7 +80,7 @@ def balance(
         decode = limited_sharing(
             joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
         )
-        prompts = _slowed(tables, decode.at_nodes)
+        prompts = slowed(tables, decode.at_nodes)
     if transient is not None:
         life_s = decode.in_service / joining
         queue = prompt_queue(
@@ -100,7 +100,7 @@ def balance(
     return Balance(rate, queue, decode, step_s, beside, prompts, tables.capacity.held_back_beyond(decode))
 
 
-def _slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
+def slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
     """Times of prompts beside the decode batches met on average."""
     between, idle = tables.contention, at_nodes[:, :1]
     single = idle + (at_nodes[:, 1:] / between.prefill_single).sum(axis=1, keepdims=True)
@@ -117,14 +117,14 @@ def _slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
     )
 
 
-def _residence(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> FloatArray:
+def residence_of(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> FloatArray:
     """Time in the decode pool; half an iteration to join a running batch that is not full."""
     batch = tables.nodes.batch
     joins = np.where(batch < tables.limit[:, None], 0.5 * (1.0 - 1.0 / batch), 0.0)
     return np.asarray((lengths.decode + joins) * step_s)
 
 
-def _burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray) -> Burstiness:
+def burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray) -> Burstiness:
     """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it."""
     relaxation = queue.service_s[:, 0] / np.maximum(1.0 - queue.busy[:, 0], 1e-3) ** 2
     life = lengths.decode * step_s
@@ -137,7 +137,7 @@ def _burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, 
     return Burstiness(spread, scv, blocking, lengths.decode_scv + none, none, none)
 
 
-def _phased(
+def phased(
     phases: Phases,
     joining: FloatArray,
     life_s: FloatArray,
@@ -149,8 +149,8 @@ def _phased(
     step_s = life_s / lengths.decode
     each = life_s / tables.limit
     own = lengths.decode_scv * np.ones_like(each)
-    slots = _burstiness(queue, step_s, lengths, phases.scv_in(joining, life_s))
-    before = _burstiness(queue, step_s, lengths, phases.scv_before(joining, joining * each, each, own))
+    slots = burstiness(queue, step_s, lengths, phases.scv_in(joining, life_s))
+    before = burstiness(queue, step_s, lengths, phases.scv_before(joining, joining * each, each, own))
     return replace(before, spread=slots.spread)
 
 
@@ -200,6 +200,12 @@ class Disaggregated:
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         first = self.profile.scheduling == "sjf"
         found = balance(self.tables, served, self.lengths, arrival_scv, first, transient, phases)
+        return self.solved(found, served, percentiles, transient)
+
+    def solved(
+        self, found: Balance, served: FloatArray, percentiles: bool, transient: Transient | None = None
+    ) -> Solution:
+        """The solution that follows from balanced pools."""
         entry, stream = self._entry(found, served), self._stream(found, served)
         if transient is not None:
             entry = latencies.held_back(entry, transient)

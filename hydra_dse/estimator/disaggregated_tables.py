@@ -115,7 +115,7 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     decode = decode_batch(nodes.batch, lengths)
     prompts = prefill_times(profile.pools["prefill"], budget, none, lengths)
     # Contention first: a pool remembers the times of a batch that was asked for everything.
-    contention = _contention(profile, prompts, single, packed, decode, nodes, lengths)
+    contention = contention_of(profile, prompts, single, packed, decode, nodes, lengths)
     return Tables(
         nodes=nodes,
         step_s=np.asarray(profile.pools["decode"].time_s(decode), dtype=float),
@@ -128,7 +128,7 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     )
 
 
-def _contention(
+def contention_of(
     profile: ServiceProfile,
     prompts: PrefillTimes,
     single: Batch,

@@ -12,6 +12,7 @@ from hydra_dse.errors import InputError
 from hydra_dse.estimator.arrivals import effective_scv
 from hydra_dse.estimator.colocated import Colocated
 from hydra_dse.estimator.disaggregated import Disaggregated
+from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, metrics_of, overload, starved
@@ -130,6 +131,8 @@ def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
     if profile.batching == "static":
         raise InputError("policy.batching: the estimator does not know static batches; simulate such a design")
     with np.errstate(all="ignore"):
+        if profile.roles is not None:
+            return Elastic.of(profile, lengths)
         if profile.serving == "disaggregated":
             return Disaggregated.of(profile, lengths)
         return Colocated.of(profile, lengths)

@@ -14,19 +14,22 @@ from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.designs import evaluate
+from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.estimate import solver_of
+from hydra_dse.estimator.explain_roles import RoleChangeRow, RoleStateRow, explain_roles
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import metrics_of, starved
 from hydra_dse.estimator.phases import phases_of, scv_beside
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import MemoryPlan, map_design
+from hydra_dse.mapping import MemoryPlan, map_design, role_plan
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch
 from hydra_dse.placement import place_design
 from hydra_dse.profile import ReferencePool, build_profile
 from hydra_dse.profile.compose import compose
 from hydra_dse.profile.composition import Composition
+from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation
 from hydra_dse.workload import Piece, pieces
 from hydra_dse.workload.nouns import Workload
@@ -101,6 +104,8 @@ class Explanation:
         memory: what fills each memory site; none of a design that cannot be mapped.
         decode_batch: distribution of the decode batch; `null` where nothing decodes.
         notes: what a reader must know of the load at which the iterations are taken.
+        roles: role states of an elastic design; none of others.
+        role_changes: what a change from one to the next costs.
     """
 
     rate_requests_per_s: float | None
@@ -108,6 +113,8 @@ class Explanation:
     memory: tuple[StackMemory, ...]
     decode_batch: DecodeBatch | None
     notes: tuple[str, ...]
+    roles: tuple[RoleStateRow, ...] = ()
+    role_changes: tuple[RoleChangeRow, ...] = ()
 
 
 def explain(
@@ -143,19 +150,35 @@ def _explained(design: Design, model: Model, course: Sequence[Piece], calibratio
     with np.errstate(all="ignore"):
         phases = phases_of(busiest.arrivals)
         scv = scv_beside(phases, busiest.arrivals)
-        solution = solver_of(profile, moments).at(rate, scv, False, phases=phases)
+        solver = solver_of(profile, moments)
+        solution = solver.at(rate, scv, False, phases=phases)
+        roles = explain_roles(solver, float(rate[0]), scv, phases) if isinstance(solver, Elastic) else ((), ())
         metrics = metrics_of(profile, solution, rate, moments, False)
     cache = float(profile.cache_bytes[0])
     kv, state = (cache * float(metrics[f"{name}_occupancy"][0]) for name in ("kv", "state"))
     return Explanation(
         rate_requests_per_s=float(solution.served_per_s[0]),
-        iterations=_iterations(
-            solution, {name: ReferencePool(design, model, calibration, name) for name in profile.pools}
-        ),
+        iterations=_iterations(solution, _pools(design, model, calibration, profile)),
         memory=_memory(names, mapped.memory, kv, state),
         decode_batch=_decode_batch(solution),
         notes=_notes(float(rate[0]), float(solution.served_per_s[0]), len(course)),
+        roles=roles[0],
+        role_changes=roles[1],
     )
+
+
+def _pools(
+    design: Design, model: Model, calibration: CalibrationSet, profile: ServiceProfile
+) -> dict[str, ReferencePool]:
+    """The pools by the name they have in the profile; of an elastic design those of every role state."""
+    if profile.roles is None:
+        return {name: ReferencePool(design, model, calibration, name) for name in profile.pools}
+    states = role_plan(design).states
+    return {
+        profile.roles.name(name, number): ReferencePool(state, model, calibration, name)
+        for number, state in enumerate(states)
+        for name in ("prefill", "decode")
+    }
 
 
 def _notes(offered: float, served: float, count: int) -> tuple[str, ...]:

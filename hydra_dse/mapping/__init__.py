@@ -19,6 +19,7 @@ from hydra_dse.mapping.nouns import (
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.residents import Resident, residents_of, residents_violations
+from hydra_dse.mapping.roles import RolePlan, role_plan, swapped, switch_traffic
 from hydra_dse.mapping.violations import die_violations, mapping_violations, memory_violations
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "MemorySite",
     "Operands",
     "Resident",
+    "RolePlan",
     "Transfer",
     "components_key",
     "die_violations",
@@ -56,7 +58,10 @@ __all__ = [
     "reference_traffic",
     "residents_of",
     "residents_violations",
+    "role_plan",
     "speed_of",
+    "swapped",
+    "switch_traffic",
     "token",
     "traffic",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 SERVING = ("colocated", "disaggregated")
 BATCHING = ("chunked", "prefill_first", "static")
 SCHEDULING = ("fcfs", "sjf", "hrrn", "edf", "least_slack")
+TASK_MAPS = ("static", "elastic")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class Policy:
             `k` is overtaken only by those that come within `(k + 1)·ageing_s` of it.  None = they never rise.
         class_preemption: a waiting request takes slots and memory from requests of lower priority in service,
             newest of the lowest first; these are computed again.
+        task_map: which dies of a disaggregated design do which work: `"static"` (each pool its own phase) or
+            `"elastic"` (dies change pools by the number of prompts).
+        role_up_prompts: elastic: with so many prompts waiting or under way, decode dies go over to prefill.
+        role_down_prompts: elastic: with so few of them, dies go back.
+        role_unit_dies: elastic: dies of every die group that change roles together.
+        role_units_to_prefill: elastic: units of decode dies that may serve prefill at once.
+        role_units_to_decode: elastic: units of prefill dies that may serve decode at once.
     """
 
     serving: str = "disaggregated"
@@ -56,3 +64,9 @@ class Policy:
     max_waiting: int | None = None
     ageing_s: float | None = None
     class_preemption: bool = False
+    task_map: str = "static"
+    role_up_prompts: int = 4
+    role_down_prompts: int = 0
+    role_unit_dies: int = 1
+    role_units_to_prefill: int = 1
+    role_units_to_decode: int = 0

@@ -13,10 +13,11 @@ from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import operands_of, pool_names
 from hydra_dse.model.blocks import Model
 from hydra_dse.policy import Policy
-from hydra_dse.profile.block import PoolBlock
 from hydra_dse.profile.hardware import Hardware, HardwareTable
+from hydra_dse.profile.members import members_of
 from hydra_dse.profile.nouns import ServiceProfile
-from hydra_dse.profile.pools import Members, ProfiledContention, ProfiledPool
+from hydra_dse.profile.pools import ProfiledContention, ProfiledPool
+from hydra_dse.profile.roles import with_roles
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -25,7 +26,7 @@ IntArray = NDArray[np.int64]
 def build_profile(
     designs: Sequence[Design], model: Model, calibration: CalibrationSet, *, vectorised: bool = True
 ) -> ServiceProfile:
-    """Profile placed designs that share serving, batching and scheduling policy.
+    """Profile placed designs that share serving, batching and scheduling policy and task map.
 
     Designs that cannot serve the model keep their place, with violations and NaN for every time.
 
@@ -43,7 +44,7 @@ def build_profile(
     index = np.array(table.index(designs), dtype=np.int64)
     names = pool_names(designs[0])
     in_flight = _of([float(design.policy.batches_in_flight) for design in designs])
-    pools = {name: ProfiledPool(_members(table, index, at), in_flight) for at, name in enumerate(names)}
+    pools = {name: ProfiledPool(members_of(table, index, at), in_flight) for at, name in enumerate(names)}
     contention = ProfiledContention(pools[names[0]], pools[names[1]]) if len(names) == 2 else None
 
     def per_design(value: Callable[[Hardware], float]) -> FloatArray:
@@ -52,7 +53,7 @@ def build_profile(
     operands = [operands_of(model, entry.precision) for entry in table.entries]
     free = 1.0 - _of([design.policy.memory_watermark for design in designs])
     zero = np.zeros(len(designs))
-    return ServiceProfile(
+    profile = ServiceProfile(
         serving=policy.serving,
         batching=policy.batching,
         scheduling=policy.scheduling,
@@ -71,7 +72,14 @@ def build_profile(
         area_mm2=per_design(lambda entry: entry.area_mm2),
         interposer_mm2=per_design(lambda entry: entry.interposer_mm2),
         violations=tuple(table.entries[entry].violations for entry in index),
+        task_map=policy.task_map,
     )
+    return with_roles(profile, designs, model, calibration) if policy.task_map == "elastic" else profile
+
+
+def kind_of(policy: Policy) -> tuple[str, str, str, str]:
+    """What all designs of a profile share."""
+    return policy.serving, policy.batching, policy.scheduling, policy.task_map
 
 
 def _common_policy(designs: Sequence[Design]) -> Policy:
@@ -80,27 +88,10 @@ def _common_policy(designs: Sequence[Design]) -> Policy:
     first = designs[0].policy
     for design in designs:
         other = design.policy
-        if (other.serving, other.batching, other.scheduling) != (first.serving, first.batching, first.scheduling):
-            raise InputError("designs of one profile share serving, batching and scheduling policy")
+        if kind_of(other) != kind_of(first):
+            raise InputError("designs of one profile share serving, batching and scheduling policy and task map")
     return first
 
 
 def _of(values: Sequence[float]) -> FloatArray:
     return np.array(values, dtype=np.float64)
-
-
-def _members(table: HardwareTable, index: IntArray, pool: int) -> list[Members]:
-    """A block for each group of hardware that is evaluated together, with its designs."""
-    lowered = table.pools[pool] if pool < len(table.pools) else []
-    tables = [one.table for mine in table.pools for one in mine]
-    links = max((one.link_s.shape[2] for one in tables), default=1)
-    sites = max((one.site_s.shape[2] for one in tables), default=1)
-    members = []
-    for one in lowered:
-        row_of = np.full(len(table.entries), -1, dtype=np.int64)
-        row_of[one.entries] = np.arange(len(one.entries))
-        rows = row_of[index]
-        designs = np.flatnonzero(rows >= 0)
-        precision = table.entries[one.entries[0]].precision
-        members.append(Members(designs, rows[designs], PoolBlock(one.table, precision, links, sites)))
-    return members

@@ -44,12 +44,46 @@ class Contention(Protocol):
 
 
 @dataclass(frozen=True)
+class RoleProfile:
+    """Role states of `n` elastic designs, ascending by the units of decode dies that serve prefill.
+
+    Attributes:
+        native: index of the state in which no die is lent.
+        pools: by state: `{"prefill", "decode"}`; a design that lacks a state repeats its nearest one.
+        contention: of prefill in state `s` beside decode in state `t`, for all `s ≤ t`.
+        lowest, highest: the first and last state of each design, shape (n,).
+        up, down: prompts waiting or under way at which dies go over to prefill, and back; shape (n,).
+        move_bytes: bytes that move from state `s` to `s + 1`, and back, shape (n, states − 1, 2).
+        move_s: time they take alone, of the same shape.
+    """
+
+    native: int
+    pools: tuple[Mapping[str, PoolModel], ...]
+    contention: Mapping[tuple[int, int], Contention]
+    lowest: NDArray[np.int64]
+    highest: NDArray[np.int64]
+    up: FloatArray
+    down: FloatArray
+    move_bytes: FloatArray
+    move_s: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return len(self.pools)
+
+    def name(self, pool: str, state: int) -> str:
+        """Name of a pool in a state: the plain one where no die is lent."""
+        return pool if state == self.native else f"{pool}{state - self.native:+d}"
+
+
+@dataclass(frozen=True)
 class ServiceProfile:
     """What the estimator knows of `n` placed designs.
 
     Attributes:
         serving, batching: as in `Policy`; the same for all designs of the profile.
-        pools: by name: `{"serve"}` or `{"prefill", "decode"}`.
+        pools: by name: `{"serve"}` or `{"prefill", "decode"}`, of an elastic profile also `"prefill+1"` and so on.
         contention: of a disaggregated profile; None for a colocated one.
         max_batch, token_budget: shape (n,).
         cache_bytes: memory for KV and state, watermark already taken off; shape (n,).
@@ -59,6 +93,8 @@ class ServiceProfile:
         static_power_w, area_mm2, interposer_mm2: shape (n,).
         scheduling: as in `Policy`.
         violations: one tuple per design; a design with violations has NaN metrics.
+        task_map: as in `Policy`.
+        roles: of an elastic profile, else None.
     """
 
     serving: str
@@ -78,6 +114,8 @@ class ServiceProfile:
     area_mm2: FloatArray
     interposer_mm2: FloatArray
     violations: tuple[tuple[Violation, ...], ...] = field(default=())
+    task_map: str = "static"
+    roles: RoleProfile | None = None
 
     @property
     def size(self) -> int:

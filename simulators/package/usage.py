@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +143,18 @@ class UsageTable:
         return self._expert_bytes[rows]
 
 
-def keep_contended(tables: Sequence[UsageTable]) -> None:
+class Contended(Protocol):
+    """Busy seconds of sites and links by feature, of which some may be left out."""
+
+    @property
+    def table(self) -> FloatArray:
+        """Shape (features, resources)."""
+
+    def keep(self, resources: Sequence[int]) -> None:
+        """Leave out all but these."""
+
+
+def keep_contended(tables: Sequence[Contended]) -> None:
     """Leave out resources that never decide how iterations of these pools share the package.
 
     Where one resource is busier than another for every feature of every pool, the other never binds first.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hydra_dse.design.nouns import Design
+from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import Resident, map_design, pool_names, residents_of
 from hydra_dse.model.blocks import Model
@@ -13,9 +14,11 @@ from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Workload
 from simulators.iteration import Work
 from simulators.package import PackageCost, PlacedHardware
-from simulators.package.usage import keep_contended
+from simulators.package.usage import Contended, keep_contended
+from simulators.serving.elastic import elastic_costs
 from simulators.serving.memory import CacheShape
 from simulators.serving.mix import Mix
+from simulators.serving.roles import Roles
 from simulators.serving.server import System
 from simulators.serving.waiting import ClassRules
 
@@ -23,8 +26,8 @@ from simulators.serving.waiting import ClassRules
 def build_system(design: Design, model: Model, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
     """Return the iteration costs of a placed design by pool, and the system that they serve, for one model."""
     [resident] = residents_of(design, [model])
-    costs, system = _system(resident, calibration)
-    keep_contended([cost.usages for cost in costs.values()])
+    costs, system, tables = _system(resident, calibration)
+    keep_contended(tables)
     return costs, system
 
 
@@ -32,11 +35,19 @@ def build_mix(design: Design, workload: Workload, calibration: CalibrationSet) -
     """Return the systems of all models of a workload on a placed design."""
     kinds = served(workload)
     residents = residents_of(design, [kind.model for kind in kinds])
+    if len(residents) > 1 and design.policy.task_map != "static":
+        names = ", ".join(resident.model.name for resident in residents)
+        raise InputError(
+            Fault(
+                f"task_map: {design.policy.task_map!r} serves one model at a time, the workload has {names}; "
+                "use task_map: static, or give each model a workload of its own"
+            )
+        )
     built = [_system(resident, calibration) for resident in residents]
-    keep_contended([cost.usages for costs, _ in built for cost in costs.values()])
+    keep_contended([table for _, _, tables in built for table in tables])
     rules = tuple(ClassRules(kind.priority, kind.slo.ttft_s) for kind in workload.classes)
     return Mix(
-        systems=tuple(replace(system, classes=rules) for _, system in built),
+        systems=tuple(replace(system, classes=rules) for _, system, _ in built),
         turns=_turns(residents),
         shared_cache=residents[0].shared,
         model_of_class=tuple(
@@ -46,11 +57,18 @@ def build_mix(design: Design, workload: Workload, calibration: CalibrationSet) -
     )
 
 
-def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
+def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System, list[Contended]]:
+    """Costs by pool, the system, and the tables of all that shares the package."""
     design, model = resident.design, resident.model
     mapped = map_design(design, model)
     hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
-    costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+    roles: Roles | None = None
+    if design.policy.task_map == "elastic":
+        costs, roles, moves = elastic_costs(design, model, calibration)
+        tables: list[Contended] = [*(cost.usages for cost in costs.values()), moves]
+    else:
+        costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+        tables = [cost.usages for cost in costs.values()]
     memory, policy = mapped.memory, design.policy
     cache = CacheShape(
         resident.cache_bytes,
@@ -67,7 +85,7 @@ def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, 
             moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
             return Work(moved / bytes_per_s)
 
-    return costs, System(policy, cache, dict(costs), handoff)
+    return costs, System(policy, cache, dict(costs), handoff, roles=roles), tables
 
 
 def _turns(residents: Sequence[Resident]) -> tuple[dict[str, int], ...]:

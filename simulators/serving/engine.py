@@ -48,7 +48,12 @@ class EngineLimits:
 
 
 class Engine:
-    """An engine of a pool with its own batch."""
+    """An engine of a pool with its own batch.
+
+    Attributes:
+        cost: of its next iteration; dies may join or leave the engine while one runs.
+        began_with: the cost of the iteration that runs.
+    """
 
     def __init__(
         self, server: Server, pool: str, index: int, cost: IterationCost, planner: Planner, limits: EngineLimits
@@ -57,6 +62,7 @@ class Engine:
         self.pool = pool
         self.index = index
         self.cost = cost
+        self.began_with = cost
         self.planner = planner
         self.limits = limits
         self.prefilling: list[Sequence] = []
@@ -108,6 +114,7 @@ class Engine:
         if plan.decodes:
             self.server.memory.grow(self.decoding.blocks_due, self.server.env.now)
         work = self.cost.work(self.compose(plan))
+        self.began_with = self.cost
         self.running = True
         self.last_duration_s = work.duration_s
         self.server.started(self, work)
@@ -138,7 +145,7 @@ class Engine:
         """Book an iteration that ended now: tokens, completions, finished prompts."""
         server, now = self.server, self.server.env.now
         self.running = False
-        self.cost.count(work)
+        self.began_with.count(work)
         if plan.decodes:
             self._finish_step(now)
         for sequence, tokens in plan.chunks:
@@ -146,7 +153,7 @@ class Engine:
             if sequence.done == sequence.target:
                 self.prefilling.remove(sequence)
                 server.prefilled(sequence, self)
-        server.iteration_ended()
+        server.iteration_ended(self)
 
     def _finish_step(self, now: float) -> None:
         """Book a decode step: one token for each decoding sequence, and the gaps since their last ones."""

@@ -66,13 +66,14 @@ class Leaper:
     def _leap_beside(self, engine: Engine, plan: Plan) -> simpy.Event | None:
         """Book steps that end while the only other iteration under way goes on: nothing else can happen meanwhile."""
         server = self.server
-        if len(server.neighbours) > 1:
+        if len(server.neighbours) > 1 or (server.switcher is not None and server.switcher.target is not None):
             return None
         rival = server.processor.only_job()
         others = [other for other in server.engines if other is not engine and other.wakeup is None]
         if rival is None or len(others) != 1 or not others[0].running:
             return None
-        horizon = server.next_mark_s if len(server.engines) == 2 else min(server.next_mark_s, server.next_arrival_s)
+        closed = len(server.engines) == 2 and server.switcher is None
+        horizon = server.next_mark_s if closed else min(server.next_mark_s, server.next_arrival_s)
         steps = min(engine.decoding.steps_unchanged(), LONGEST)
         if steps < SHORTEST_BESIDE:
             return None
@@ -116,6 +117,8 @@ class Leaper:
         A steady batch with a queue behind it is blocked by slots, tokens or memory, and its memory only shrinks.
         """
         server = self.server
+        if server.switcher is not None:
+            return False  # an arrival may move dies
         if server.waiting and not server.waiting.new_may_overtake:
             return True
         if engine.pool == "serve":

@@ -23,6 +23,7 @@ from simulators.serving.leap import Leaper
 from simulators.serving.memory import CacheMemory, CacheShape
 from simulators.serving.planners import Planner, planners_of
 from simulators.serving.recorder import Mark, Recorder, TimeSum
+from simulators.serving.roles import Roles, RoleSwitcher
 from simulators.serving.sequence import Sequence
 from simulators.serving.waiting import ClassRules, WaitingQueue
 
@@ -41,6 +42,7 @@ class System:
         handoff: returns the transfer that moves a request of so many prompt tokens between the pools;
             None where the hand-off is a pointer.
         classes: priority and TTFT bound by class index of the requests.
+        roles: role states of an elastic system.
     """
 
     policy: Policy
@@ -48,6 +50,7 @@ class System:
     costs: dict[str, IterationCost]
     handoff: Callable[[int], Work] | None = None
     classes: tuple[ClassRules, ...] = ()
+    roles: Roles | None = None
 
 
 class Server:
@@ -98,6 +101,7 @@ class Server:
         else:
             self.processor, self._admissions = package.processor, package.admissions
             package.add(self)
+        self.switcher = None if system.roles is None else RoleSwitcher(self, system.roles)
         for engine in self.engines:
             env.process(engine.run())
         if package is None:
@@ -134,6 +138,8 @@ class Server:
             return
         self.waiting.enter(sequence)
         self.waiting.push(sequence)
+        if self.switcher is not None:
+            self.switcher.look()
         self.wake(prompts_only=True)
 
     def mark(self) -> None:
@@ -309,6 +315,11 @@ class Server:
         """Whether as many requests wait for the decode pool as it serves: prefill pauses."""
         return self._between_pools >= self.policy.max_batch
 
+    @property
+    def backed_up(self) -> bool:
+        """Whether half as many requests wait for the decode pool as make prefill pause."""
+        return 2 * self._between_pools >= self.policy.max_batch
+
     def take_handed_over(self, engine: Engine) -> None:
         """Fill the free slots of a decode engine."""
         taken = 0
@@ -341,8 +352,15 @@ class Server:
         if self.recorder.sink is not None:
             self.recorder.sink.iteration(engine.record(self.env.now, work))
 
-    def iteration_ended(self) -> None:
-        """Let engines that wait for memory look again."""
+    @property
+    def prompts(self) -> int:
+        """Requests whose prompt waits or is under way."""
+        return len(self.waiting) + sum(len(engine.prefilling) for engine in self.engines)
+
+    def iteration_ended(self, ended: Engine) -> None:
+        """Let engines that wait for memory look again, and dies that change roles leave."""
+        if self.switcher is not None:
+            self.switcher.iteration_ended(ended)
         for sharer in self.memory_sharers:
             for engine in sharer.engines:
                 if engine.stalled:
@@ -351,6 +369,8 @@ class Server:
     def check_empty(self) -> None:
         """Check that nothing is left behind."""
         left = (len(self.waiting), len(self.handed_over), self.memory.blocks, self.memory.states)
+        if self.switcher is not None and self.switcher.target is not None:
+            raise InvariantBroken("a finished run left dies between two roles")
         if any(left) or any(engine.in_service for engine in self.engines):
             raise InvariantBroken(f"a finished run left (waiting, handed over, blocks, states) = {left}")
 

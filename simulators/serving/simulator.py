@@ -23,6 +23,7 @@ from simulators.package import PackageCost, ledger_of
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
 from simulators.serving.build import build_mix
+from simulators.serving.elastic import merged_shares, role_parts
 from simulators.serving.metrics import (
     Summary,
     add_derived,
@@ -131,6 +132,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
         return Evaluation("simulated", {}, violations=violations)
     check_order(design.policy, inputs.workload)
     mix = build_mix(design, inputs.workload, calibration)
+    parts = role_parts(design)
     queued = inputs.queued(design) if inputs.options.saturate else []
     violation = _oversize(mix, [*inputs.offered, *queued])
     if violation is not None:
@@ -145,7 +147,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     add_rates(summary, outcomes)
     add_service_levels(summary, outcomes, inputs.workload.classes)
     windows = [outcome for outcome in outcomes if outcome.window_s > 0.0]
-    shares = [_busy_shares(mix, outcome) for outcome in windows]
+    shares = [merged_shares(_busy_shares(mix, outcome), parts) for outcome in windows]
     if queued:
         # The order of the queue does not change what is sustainable, only who waits: first come, first served.
         saturated = [serve(_in_order(mix), requests, saturate=True).whole.visits for requests in queued]
