@@ -317,7 +317,11 @@ def _in_sessions(requests: Requests, section: schema.Recorded) -> Requests:
     before = np.maximum(parent, 0)
     answer = requests.output_tokens[before] * section.answer_time_per_token
     gap = requests.arrival_s - requests.arrival_s[before]
-    return replace(requests, think_s=np.where(parent >= 0, np.maximum(gap - answer, 0.0), 0.0))
+    turn = np.zeros(len(requests), dtype=np.int64)
+    for index, earlier in enumerate(parent.tolist()):
+        if earlier >= 0:
+            turn[index] = turn[earlier] + 1
+    return replace(requests, think_s=np.where(parent >= 0, np.maximum(gap - answer, 0.0), 0.0), turn=turn)
 
 
 def _slo(section: schema.SloSection | None) -> Slo:

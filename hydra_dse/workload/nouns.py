@@ -29,6 +29,7 @@ class Requests:
         parent: index of the turn before in the same session, −1 for the first; None where requests stand alone.
         think_s: time from the end of that turn to this request's arrival; its `arrival_s` is then what it would be
             if answers took no time.
+        turn: number of the request in its session, from 0.
     """
 
     arrival_s: FloatArray
@@ -39,6 +40,7 @@ class Requests:
     block_tokens: int = 0
     parent: IntArray | None = None
     think_s: FloatArray | None = None
+    turn: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -70,9 +70,9 @@ class Replay(Arrivals):
 def pick(record: Requests, index: IntArray, times_s: FloatArray) -> Requests:
     """The recorded requests at `index`, arriving at `times_s`; a turn whose turn before is left out starts anew."""
     blocks = None if record.blocks is None else tuple(record.blocks[i] for i in index.tolist())
-    parent = think = None
-    if record.parent is not None and record.think_s is not None:
-        parent, think = _parents(record.parent, index), record.think_s[index]
+    parent = think = turn = None
+    if record.parent is not None and record.think_s is not None and record.turn is not None:
+        parent, think, turn = _parents(record.parent, index), record.think_s[index], record.turn[index]
     return Requests(
         times_s,
         record.prompt_tokens[index],
@@ -82,6 +82,7 @@ def pick(record: Requests, index: IntArray, times_s: FloatArray) -> Requests:
         record.block_tokens,
         parent,
         think,
+        turn,
     )
 
 

@@ -115,6 +115,7 @@ def draw_turns(
         block_tokens=prefixes.block_tokens,
         parent=parent if len(prefixes.turns) > 1 else None,
         think_s=think[chosen] if len(prefixes.turns) > 1 else None,
+        turn=turns.number[chosen] if len(prefixes.turns) > 1 else None,
     )
 
 

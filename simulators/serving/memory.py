@@ -2,6 +2,9 @@
 
 A sequence holds `⌈tokens / block⌉` KV blocks and one state slot.  Prompts are admitted below a watermark; decode
 steps may use all of it.  Occupancy is integrated over time.
+
+With a prefix cache the blocks of the first `units` units of a sequence are those of the cache, in use once however many
+sequences read them.  What the cache holds beside is idle: it gives way whenever sequences need memory.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.errors import InvariantBroken
+from simulators.serving.prefix import MISS, Hit, Path, PrefixCache
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -58,20 +62,27 @@ class CacheShape:
 class CacheMemory:
     """Counts blocks and state slots in use; every change checks the capacity."""
 
-    def __init__(self, shape: CacheShape) -> None:
+    def __init__(self, shape: CacheShape, prefix: PrefixCache | None = None) -> None:
         self.shape = shape
+        self.prefix = prefix
         self.blocks = 0
         self.states = 0
         self.peak_bytes = 0.0
         self.block_seconds = 0.0
         self.state_seconds = 0.0
+        self.idle_byte_seconds = 0.0
         self.sharers: list[CacheMemory] = []
         self._since_s = 0.0
 
     @property
+    def used_blocks(self) -> int:
+        """KV blocks in use by this model, shared ones counted once."""
+        return self.blocks if self.prefix is None else self.blocks + self.prefix.pinned_blocks
+
+    @property
     def own_bytes(self) -> float:
         """Bytes in use by this model."""
-        return self.blocks * self.shape.block_bytes + self.states * self.shape.state_bytes_per_sequence
+        return self.used_blocks * self.shape.block_bytes + self.states * self.shape.state_bytes_per_sequence
 
     @property
     def used_bytes(self) -> float:
@@ -88,20 +99,43 @@ class CacheMemory:
             return UNLIMITED
         return math.floor((self.shape.capacity_bytes - self.used_bytes) / self.shape.block_bytes)
 
-    def admits(self, tokens: int, reserved_blocks: int = 0, freed_bytes: float = 0.0) -> bool:
+    def admits(
+        self, tokens: int, reserved_blocks: int = 0, freed_bytes: float = 0.0, hit: Hit = MISS
+    ) -> bool:
         """Whether a prompt of `tokens` tokens and `reserved_blocks` blocks fit below the watermark.
 
-        `freed_bytes` of what is in use is taken as free.
+        `freed_bytes` of what is in use is taken as free.  Of the units of a `hit` only those take memory that nobody
+        reads so far.
         """
+        held = hit.units - hit.unpinned_units
+        if held and self.prefix is not None:
+            reserved_blocks -= held * self.prefix.shape.blocks_per_unit
         needed = self.shape.bytes_of(tokens) + reserved_blocks * self.shape.block_bytes
         return self.used_bytes - freed_bytes + needed <= self.shape.admission_bytes
 
-    def admit(self, tokens: int, now_s: float) -> None:
-        """Give a sequence its state slot and the blocks of its prompt."""
+    def admit(self, tokens: int, now_s: float, path: Path | None = None, units: int = 0) -> None:
+        """Give a sequence its state slot and the blocks of its prompt, the first `units` units from the cache."""
         self.integrate(now_s)
         self.blocks += self.shape.blocks(tokens)
         self.states += 1
+        if path is not None and self.prefix is not None:
+            self.prefix.read(path, units)
+            self.blocks -= units * self._blocks_per_unit
         self._check()
+
+    @property
+    def _blocks_per_unit(self) -> int:
+        """Blocks of a unit that the cache holds; none of a model without KV."""
+        has_kv = self.prefix is not None and self.prefix.shape.kv_bytes > 0.0
+        return self.prefix.shape.blocks_per_unit if has_kv and self.prefix is not None else 0
+
+    def share(self, path: Path, start: int, stop: int, now_s: float) -> None:
+        """Pass units `start` to `stop` that a sequence has computed on to the cache; it goes on to read them."""
+        if self.prefix is not None:
+            self.integrate(now_s)
+            self.prefix.add(path, start, stop)
+            self.blocks -= (stop - start) * self._blocks_per_unit
+            self._check()
 
     def grow(self, blocks: int, now_s: float) -> None:
         """Give decoding sequences `blocks` more blocks."""
@@ -115,6 +149,10 @@ class CacheMemory:
         taken = np.flatnonzero(blocks)
         if not len(taken):
             return
+        if self.prefix is not None:
+            for count, time_s in zip(blocks[taken].tolist(), start_s[taken].tolist(), strict=True):
+                self.grow(count, time_s)
+            return
         times = np.concatenate(([self._since_s], start_s[taken]))
         held = self.blocks + np.concatenate(([0], np.cumsum(blocks[taken])))
         area = np.concatenate(([self.block_seconds], held[:-1] * np.diff(times)))
@@ -124,11 +162,14 @@ class CacheMemory:
         self._since_s = float(times[-1])
         self._check()
 
-    def release(self, tokens: int, now_s: float) -> None:
-        """Take back all that a sequence with `tokens` cached tokens holds."""
+    def release(self, tokens: int, now_s: float, path: Path | None = None, units: int = 0) -> None:
+        """Take back all that a sequence with `tokens` cached tokens holds; the cache keeps the first `units` units."""
         self.integrate(now_s)
         self.blocks -= self.shape.blocks(tokens)
         self.states -= 1
+        if path is not None and self.prefix is not None:
+            self.prefix.leave(path, units)
+            self.blocks += units * self._blocks_per_unit
         self._check()
 
     def integrate(self, now_s: float) -> None:
@@ -136,8 +177,10 @@ class CacheMemory:
         elapsed = now_s - self._since_s
         if elapsed < 0.0:
             raise InvariantBroken(f"time ran backwards from {self._since_s} s to {now_s} s")
-        self.block_seconds += self.blocks * elapsed
+        self.block_seconds += self.used_blocks * elapsed
         self.state_seconds += self.states * elapsed
+        if self.prefix is not None:
+            self.idle_byte_seconds += self.prefix.idle_bytes * elapsed
         self._since_s = now_s
 
     def _check(self) -> None:
@@ -147,4 +190,13 @@ class CacheMemory:
                 f"cache memory holds {used:.0f} of {self.shape.capacity_bytes:.0f} bytes "
                 f"in {self.blocks} blocks and {self.states} states"
             )
+        self._give_way(self.shape.capacity_bytes - used)
         self.peak_bytes = max(self.peak_bytes, self.own_bytes)
+
+    def _give_way(self, room_bytes: float) -> None:
+        """Let prefix caches shrink to what is free: the own one first, then those of models that share the memory."""
+        caches = [memory.prefix for memory in (self, *self.sharers) if memory.prefix is not None]
+        for index, cache in enumerate(caches):
+            others = sum(other.idle_bytes for other in caches[index + 1 :])
+            cache.shrink(max(room_bytes - others, 0.0) if others else room_bytes)
+            room_bytes -= cache.idle_bytes
