@@ -17,6 +17,7 @@ from hydra_dse.config.plain import put, to_plain
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
+from hydra_dse.workload.chats import in_sessions, with_full_blocks
 from hydra_dse.workload.lengths import Empirical
 from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, Shift, Slo, Workload
 from hydra_dse.workload.prefixes import Prefixes
@@ -182,7 +183,11 @@ class _Builder:
         file = self._file(path)
         columns = columns_of(section.columns)
         requests = read_trace(file, kind=section.format, columns=columns, limit=section.limit).requests
-        requests = self._at(("arrivals", "sessions"), lambda: _in_sessions(requests, section))
+        recorded = with_full_blocks(requests)
+        if section.sessions:
+            per_token = section.answer_time_per_token
+            recorded = self._at(("arrivals", "sessions"), lambda: in_sessions(recorded, per_token))
+        requests = recorded if section.sessions else replace(recorded, parent=None)
         replay = self._at(path, lambda: Replay(requests.arrival_s))
         return (replay.with_rate(section.rate) if section.rate else replay), requests
 
@@ -305,23 +310,6 @@ class _Builder:
             for part in (plain, *plain["classes"]):
                 part.pop("model", None)
         return {**plain, "name": name}
-
-
-def _in_sessions(requests: Requests, section: schema.Recorded) -> Requests:
-    """Recorded turns with the think time before each: the gap between their arrivals less the answer's time."""
-    if not section.sessions:
-        return replace(requests, parent=None)
-    parent = requests.parent
-    if parent is None or parent.max() < 0:
-        raise InputError(f"{section.trace} names no turns of a chat (chat_id, parent_chat_id); leave sessions out")
-    before = np.maximum(parent, 0)
-    answer = requests.output_tokens[before] * section.answer_time_per_token
-    gap = requests.arrival_s - requests.arrival_s[before]
-    turn = np.zeros(len(requests), dtype=np.int64)
-    for index, earlier in enumerate(parent.tolist()):
-        if earlier >= 0:
-            turn[index] = turn[earlier] + 1
-    return replace(requests, think_s=np.where(parent >= 0, np.maximum(gap - answer, 0.0), 0.0), turn=turn)
 
 
 def _slo(section: schema.SloSection | None) -> Slo:

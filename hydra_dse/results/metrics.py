@@ -57,6 +57,19 @@ _OTHERS = (
     Metric(
         "state_occupancy", "1", NEITHER, "share of cache memory held by recurrent state, time-weighted", "state share"
     ),
+    Metric(
+        "prefix_hit_share", "1", MAXIMISE, "prompt tokens found in the prefix cache / all prompt tokens", "prefix hits"
+    ),
+    Metric(
+        "prefix_occupancy", "1", NEITHER, "share of cache memory held for later requests, time-weighted", "prefix share"
+    ),
+    Metric(
+        "session_e2e_mean_s",
+        "s",
+        MINIMISE,
+        "last token of a session's last turn − arrival of its first, think times included; mean",
+        "session mean",
+    ),
     Metric("preemptions_per_request", "1", MINIMISE, "recompute preemptions per request", "preemptions"),
     Metric("rejected_share", "1", MINIMISE, "share of requests refused", "rejected"),
     Metric("energy_j_per_token", "J/token", MINIMISE, "energy per output token", "energy"),

@@ -45,7 +45,7 @@ class Leaper:
         if not self._undisturbed(engine):
             return self._leap_beside(engine, plan)
         now = self.server.env.now
-        horizon = self._horizon(engine)
+        horizon = min(self._horizon(engine), self.server.reuse.next_load_s)
         steps = min(engine.decoding.steps_unchanged(), LONGEST)
         if steps < SHORTEST or horizon - now < SHORTEST * engine.last_duration_s:
             return None
@@ -74,6 +74,7 @@ class Leaper:
             return None
         closed = len(server.engines) == 2 and server.switcher is None
         horizon = server.next_mark_s if closed else min(server.next_mark_s, server.next_arrival_s)
+        horizon = min(horizon, server.reuse.next_load_s)
         steps = min(engine.decoding.steps_unchanged(), LONGEST)
         if steps < SHORTEST_BESIDE:
             return None

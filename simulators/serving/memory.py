@@ -99,9 +99,7 @@ class CacheMemory:
             return UNLIMITED
         return math.floor((self.shape.capacity_bytes - self.used_bytes) / self.shape.block_bytes)
 
-    def admits(
-        self, tokens: int, reserved_blocks: int = 0, freed_bytes: float = 0.0, hit: Hit = MISS
-    ) -> bool:
+    def admits(self, tokens: int, reserved_blocks: int = 0, freed_bytes: float = 0.0, hit: Hit = MISS) -> bool:
         """Whether a prompt of `tokens` tokens and `reserved_blocks` blocks fit below the watermark.
 
         `freed_bytes` of what is in use is taken as free.  Of the units of a `hit` only those take memory that nobody

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hydra_dse.workload.nouns import RequestClass
 from simulators.serving.intervals import Interval, batched_interval, interval_of
 from simulators.serving.recorder import Visits
+from simulators.serving.reuse_metrics import idle_share
 from simulators.serving.run import Outcome
 
 FloatArray = NDArray[np.float64]
@@ -154,6 +155,7 @@ def _rates(outcome: Outcome) -> dict[str, float]:
         "throughput_requests_per_s": (end.completed - start.completed) / seconds,
         "throughput_tokens_per_s": (end.tokens - start.tokens) / seconds,
         "batch_mean": (end.decoding_seconds - start.decoding_seconds) / seconds,
+        **idle_share(outcome, share),
         "kv_occupancy": (end.block_seconds - start.block_seconds) * cache.block_bytes * share,
         "state_occupancy": (end.state_seconds - start.state_seconds) * cache.state_bytes_per_sequence * share,
     }

@@ -47,7 +47,7 @@ class PrefillFirstPlanner:
     def plan(self, engine: Engine) -> Plan | None:
         """Batch waiting prompts up to the budget (a longer one runs alone), else advance the decoders."""
         engine.server.make_way(engine, engine.limits.max_batch)
-        chunks = _admit_whole(engine)
+        chunks = _admit_whole(engine, _continue_prompts(engine, UNBOUNDED))
         return Plan(False, chunks) if chunks else _decode_step(engine)
 
 
@@ -129,9 +129,12 @@ def _decode_step(engine: Engine) -> Plan | None:
 def _continue_prompts(engine: Engine, left: int) -> Chunks:
     """Chunks of prompts under way, in order of admission."""
     chunks: Chunks = []
+    now = engine.server.env.now
     for sequence in engine.prefilling:
         if left <= 0:
             break
+        if sequence.ready_s > now:
+            continue
         tokens = min(left, sequence.target - sequence.done)
         chunks.append((sequence, tokens))
         left -= tokens
@@ -143,19 +146,23 @@ def _admit_chunks(engine: Engine, chunks: Chunks, left: int, max_batch: int, res
     server = engine.server
     while left > 0 and server.waiting and engine.in_service < max_batch and server.can_admit(reserved):
         sequence = server.admit(engine)
-        tokens = min(left, sequence.target)
+        if sequence.ready_s > server.env.now:
+            continue
+        tokens = min(left, sequence.target - sequence.done)
         chunks.append((sequence, tokens))
         left -= tokens
 
 
-def _admit_whole(engine: Engine) -> Chunks:
-    """Admit whole prompts while they fit the budget, the slots and the memory."""
-    server, left = engine.server, engine.limits.token_budget
-    chunks: Chunks = []
+def _admit_whole(engine: Engine, chunks: Chunks) -> Chunks:
+    """Add whole prompts to `chunks` (what has come from the host) while they fit budget, slots and memory."""
+    server = engine.server
+    left = engine.limits.token_budget - sum(tokens for _, tokens in chunks)
     while server.waiting and engine.in_service < engine.limits.max_batch and server.can_admit(0):
-        tokens = server.waiting.head.target
+        tokens = server.reuse.to_compute(server.waiting.head)
         if chunks and tokens > left:
             break
-        chunks.append((server.admit(engine), tokens))
-        left -= tokens
+        sequence = server.admit(engine)
+        if sequence.ready_s <= server.env.now:
+            chunks.append((sequence, tokens))
+            left -= tokens
     return chunks

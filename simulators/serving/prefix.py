@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hydra_dse.errors import InvariantBroken
 from hydra_dse.policy import Policy
 
@@ -58,9 +61,10 @@ class PrefixShape:
             policy.host_bytes_per_s,
         )
 
-    def path(self, blocks: Sequence[int]) -> Path:
+    def path(self, blocks: Sequence[int] | NDArray[np.int64]) -> Path:
         """Ids of the units of a request: each is named by its last prefix block, which names all before it."""
-        return [int(block) for block in blocks[self.ids_per_unit - 1 :: self.ids_per_unit]]
+        units: Path = np.asarray(blocks, dtype=np.int64)[self.ids_per_unit - 1 :: self.ids_per_unit].tolist()
+        return units
 
 
 class Hit(NamedTuple):
@@ -240,6 +244,10 @@ class PrefixCache:
         self._host.put(entry)
         while self._host.used_bytes > self.shape.host_bytes:
             self._host.pop()
+
+    def read_by_others(self, path: Path, units: int) -> int:
+        """Of the units that a request reads, those that another reads too."""
+        return sum(self._readers.get(unit, 0) > 1 for unit in path[:units])
 
     def check_unread(self) -> None:
         """Check that no request reads anything any more."""

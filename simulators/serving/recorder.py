@@ -20,7 +20,12 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Visits:
-    """Dates of all requests of a run as arrays, in order of arrival; NaN for what a refused request never reached."""
+    """Dates of all requests of a run as arrays, in order of arrival; NaN for what a refused request never reached.
+
+    Attributes:
+        cached_tokens: prompt tokens found in the prefix cache at the first admission.
+        drawn: index among the drawn requests.
+    """
 
     class_index: IntArray
     prompt_tokens: IntArray
@@ -30,6 +35,8 @@ class Visits:
     first_token_s: FloatArray
     last_token_s: FloatArray
     preemptions: IntArray
+    cached_tokens: IntArray
+    drawn: IntArray
 
     @property
     def rejected(self) -> NDArray[np.bool_]:
@@ -140,6 +147,8 @@ class Recorder:
             np.array([sequence.first_token_s for sequence in done]),
             np.array([sequence.last_token_s for sequence in done]),
             _integers(sequence.preemptions for sequence in done),
+            _integers(sequence.cached for sequence in done),
+            _integers(sequence.drawn for sequence in done),
         )
 
 
@@ -178,6 +187,7 @@ class Mark:
     block_seconds: float
     state_seconds: float
     counts: tuple[object, ...]
+    idle_byte_seconds: float = 0.0
 
 
 class TimeSum:

@@ -25,6 +25,7 @@ class Outcome:
         start, end: running totals when that request arrived and when the last one did.
         gap_s, gap_weight: gaps between successive tokens within that window, and how many tokens had each.
         peak_bytes: highest use of the cache memory.
+        drawn: the requests as they were drawn; None for a part of several models.
     """
 
     system: System
@@ -35,6 +36,7 @@ class Outcome:
     gap_s: FloatArray
     gap_weight: FloatArray
     peak_bytes: float
+    drawn: Requests | None = None
 
     @property
     def window_s(self) -> float:
@@ -66,4 +68,4 @@ def run(
     server.check_empty()
     start, end = server.marks
     gap_s, gap_weight = server.recorder.gaps_from(start.gap_count, end.gap_count)
-    return Outcome(system, visits, first, start, end, gap_s, gap_weight, server.memory.peak_bytes)
+    return Outcome(system, visits, first, start, end, gap_s, gap_weight, server.memory.peak_bytes, requests)

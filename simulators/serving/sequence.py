@@ -22,13 +22,18 @@ class Sequence:
         engine: the engine it is prefilling or decoding on, None while it waits.
         priority, level: of its class, and with the ageing of the queue; lower comes first.
         joined_step, ticket: step of the decode set at which it joined, and the number of that stay.
+        drawn: index among the drawn requests (turns of sessions arrive in an order of their own).
+        path: ids of its prefix units, None without a prefix cache; units: of these that it reads.
+        cached: prompt tokens that were found at its first admission; ready_s: when they have come from the host.
     """
 
     __slots__ = (
         "admission",
         "arrival_s",
+        "cached",
         "class_index",
         "done",
+        "drawn",
         "emitted",
         "engine",
         "first_token_s",
@@ -36,13 +41,16 @@ class Sequence:
         "last_token_s",
         "level",
         "output",
+        "path",
         "preemptions",
         "priority",
         "prompt",
+        "ready_s",
         "request",
         "scheduled_s",
         "target",
         "ticket",
+        "units",
     )
 
     def __init__(self, request: int, class_index: int, prompt: int, output: int) -> None:
@@ -64,3 +72,8 @@ class Sequence:
         self.engine: Engine | None = None
         self.joined_step = 0
         self.ticket = 0
+        self.drawn = request
+        self.path: list[int] | None = None
+        self.units = 0
+        self.cached = 0
+        self.ready_s = 0.0

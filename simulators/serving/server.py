@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,15 @@ from hydra_dse.errors import InvariantBroken
 from hydra_dse.policy import Policy
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
-from simulators.clock import at
 from simulators.iteration import IterationCost, Work
 from simulators.noi import FluidProcessor, SoloProcessor
 from simulators.serving.engine import Engine, EngineLimits, PromptTimes
+from simulators.serving.entrance import Entrance
 from simulators.serving.leap import Leaper
 from simulators.serving.memory import CacheMemory, CacheShape
 from simulators.serving.planners import Planner, planners_of
 from simulators.serving.recorder import Mark, Recorder, TimeSum
+from simulators.serving.reuse import Reuse, prefix_cache_of
 from simulators.serving.roles import Roles, RoleSwitcher
 from simulators.serving.sequence import Sequence
 from simulators.serving.waiting import ClassRules, WaitingQueue
@@ -79,7 +80,10 @@ class Server:
         self.env = env
         self.system = system
         self.policy = system.policy
-        self.memory = CacheMemory(system.cache) if package is None else package.memory(system.cache)
+        prefix = prefix_cache_of(self.policy, system.cache, requests)
+        self.memory = CacheMemory(system.cache, prefix) if package is None else package.memory(system.cache)
+        self.reuse = Reuse(self, requests)
+        self.entrance = Entrance(self, requests, marks)
         prompt_s = PromptTimes(next(iter(system.costs.values())))
         self.waiting = WaitingQueue(self.policy, system.classes, lambda: self.env.now, prompt_s)
         self.handed_over: deque[Sequence] = deque()
@@ -105,37 +109,25 @@ class Server:
         for engine in self.engines:
             env.process(engine.run())
         if package is None:
-            env.process(self._arrivals(requests, marks))
+            env.process(self.entrance.run())
 
     # -- arrivals ---------------------------------------------------------------------------------------------
 
-    def _arrivals(self, requests: Requests, marks: tuple[int, ...]) -> Generator[simpy.Event, object, None]:
-        """Let requests in at their times, and take the marks."""
-        due = requests.arrival_s.tolist()
-        to_mark = deque(sorted(marks))
-        for index, time_s in enumerate(due):
-            self.next_arrival_s = time_s
-            self.next_mark_s = due[to_mark[0]] if to_mark else NEVER
-            if time_s > self.env.now:
-                yield at(self.env, time_s)
-            while to_mark and to_mark[0] == index:
-                to_mark.popleft()
-                self.mark()
-            self.arrive(requests, index)
-        self.next_arrival_s = self.next_mark_s = NEVER
-
-    def arrive(self, requests: Requests, index: int) -> None:
-        """Let a request in now."""
+    def arrive(self, requests: Requests, index: int, number: int | None = None) -> None:
+        """Let a request in now; `number` counts the arrivals where their order is not that of the requests."""
         sequence = Sequence(
-            index,
+            index if number is None else number,
             int(requests.class_index[index]),
             int(requests.prompt_tokens[index]),
             int(requests.output_tokens[index]),
         )
+        sequence.drawn = index
         sequence.arrival_s = self.env.now
         if self.policy.max_waiting is not None and len(self.waiting) >= self.policy.max_waiting:
             self.recorder.reject(sequence)
+            self.entrance.ended(sequence)
             return
+        self.reuse.enter(sequence)
         self.waiting.enter(sequence)
         self.waiting.push(sequence)
         if self.switcher is not None:
@@ -159,6 +151,7 @@ class Server:
                 self.memory.block_seconds,
                 self.memory.state_seconds,
                 tuple(cost.snapshot() for cost in self.system.costs.values()),
+                self.memory.idle_byte_seconds,
             )
         )
 
@@ -172,12 +165,13 @@ class Server:
 
     def can_admit(self, reserved_blocks: int) -> bool:
         """Whether memory for the prompt at the head of the queue is available."""
-        return self.memory.admits(self.waiting.head.target, reserved_blocks)
+        head = self.waiting.head
+        return self.memory.admits(head.target, reserved_blocks, hit=self.reuse.hit(head))
 
     def admit(self, engine: Engine) -> Sequence:
         """Move the head of the queue into an engine; its memory is taken at once."""
         sequence = self.waiting.pop()
-        self.memory.admit(sequence.target, self.env.now)
+        self.reuse.admit(sequence)
         sequence.admission = next(self._admissions)
         sequence.engine = engine
         if math.isnan(sequence.scheduled_s):
@@ -221,7 +215,8 @@ class Server:
             return
         spare = iter([found for found in lower if found not in victims])
         free = sum(holder.held_bytes(sequence) for sequence, holder in victims)
-        while not self.memory.admits(head.target, reserved, free):
+        hit = self.reuse.hit(head)
+        while not self.memory.admits(head.target, reserved, free, hit):
             more = next(spare, None)
             if more is None:
                 return
@@ -234,7 +229,7 @@ class Server:
         """Memory of a sequence; one that decodes has grown since it joined."""
         engine = sequence.engine
         grown = engine.decoding.grown(sequence) if engine is not None and sequence in engine.decoding.members else 0
-        return self.memory.shape.bytes_of(sequence.target + grown)
+        return self.reuse.held_bytes(sequence, sequence.target + grown)
 
     def _preemptible(self) -> list[tuple[Sequence, Server]]:
         """Sequences that hold this memory and are not in a running iteration, and whose they are."""
@@ -258,7 +253,7 @@ class Server:
             self.leave(sequence, engine)
         else:
             engine.prefilling.remove(sequence)
-        self.memory.release(sequence.target, self.env.now)
+        self.reuse.release(sequence)
         sequence.preemptions += 1
         self.preemptions += 1
         sequence.target = sequence.prompt + sequence.emitted
@@ -272,6 +267,7 @@ class Server:
     def prefilled(self, sequence: Sequence, engine: Engine) -> None:
         """Take a sequence whose prefill ended now: it emits a token and goes on to decode."""
         now = self.env.now
+        self.reuse.computed(sequence)
         if sequence.emitted:
             self.recorder.gap(now - sequence.last_token_s, 1)
         else:
@@ -340,8 +336,10 @@ class Server:
 
     def complete(self, sequence: Sequence) -> None:
         """Let a finished sequence go and free its memory."""
-        self.memory.release(sequence.target, self.env.now)
+        self.reuse.computed(sequence)
+        self.reuse.release(sequence)
         self.recorder.complete(sequence)
+        self.entrance.ended(sequence)
         for sharer in self.memory_sharers:
             sharer.wake()
 
@@ -373,6 +371,8 @@ class Server:
             raise InvariantBroken("a finished run left dies between two roles")
         if any(left) or any(engine.in_service for engine in self.engines):
             raise InvariantBroken(f"a finished run left (waiting, handed over, blocks, states) = {left}")
+        if self.memory.prefix is not None:
+            self.memory.prefix.check_unread()
 
 
 def _engines(server: Server) -> list[Engine]:

@@ -34,6 +34,7 @@ from simulators.serving.metrics import (
     add_service_levels,
 )
 from simulators.serving.mix import Mix, serve
+from simulators.serving.reuse_metrics import add_reuse
 from simulators.serving.run import Outcome, warm_requests
 
 QUEUED_PER_SLOT = 8
@@ -102,7 +103,12 @@ class Inputs:
             )
             drawn.append(
                 Requests(
-                    np.zeros(count), found.prompt_tokens[:count], found.output_tokens[:count], found.class_index[:count]
+                    np.zeros(count),
+                    found.prompt_tokens[:count],
+                    found.output_tokens[:count],
+                    found.class_index[:count],
+                    None if found.blocks is None else found.blocks[:count],
+                    found.block_tokens,
                 )
             )
         return drawn
@@ -115,6 +121,8 @@ def _at_exact_rate(drawn: Requests, workload: Workload, options: EvaluationOptio
     what is to be measured.  Recorded arrivals and rates that change in time stay as they are.
     """
     stationary = isinstance(workload.arrivals, Renewal) and workload.replay is None and not workload.shifts
+    # Turns come when the ones before them have ended: their times are not ours to scale.
+    stationary = stationary and drawn.parent is None
     first = warm_requests(options.warmup_share, len(drawn))
     span = float(drawn.arrival_s[-1] - drawn.arrival_s[first])
     if not stationary or span <= 0.0:
@@ -145,6 +153,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     summary = Summary()
     add_latencies(summary, outcomes)
     add_rates(summary, outcomes)
+    add_reuse(summary, outcomes)
     add_service_levels(summary, outcomes, inputs.workload.classes)
     windows = [outcome for outcome in outcomes if outcome.window_s > 0.0]
     shares = [merged_shares(_busy_shares(mix, outcome), parts) for outcome in windows]
