@@ -271,7 +271,7 @@ class Disaggregated:
     def _solution(self, found: Balance, served: FloatArray, timings: latencies.Timings) -> Solution:
         tables, lengths = self.tables, self.lengths
         decode = found.decode
-        scheduled = self._scheduled_s(found)
+        scheduled = self.scheduled_s(found)
         prefilling = served * scheduled
         waiting = np.maximum(decode.beyond(np.zeros_like(served)) - decode.beyond(found.places), 0.0)
         waiting = waiting + served * self._moved_s()
@@ -291,10 +291,14 @@ class Disaggregated:
             + prefilling * 2.0 * lengths.residual_prompt,
             sequences=timings.decoding + waiting + prefilling,
             preemptions=tables.capacity.memory.binds(self.profile.max_batch) * decode.full * again,
-            work=_work(tables, found, served, lengths),
+            work=self.work(found, served),
         )
 
-    def _scheduled_s(self, found: Balance) -> FloatArray:
+    def work(self, found: Balance, served: FloatArray) -> tuple[Work, ...]:
+        """Iterations per second of both pools."""
+        return _work(self.tables, found, served, self.lengths)
+
+    def scheduled_s(self, found: Balance) -> FloatArray:
         """First token − start of the first iteration: own time, that of prompts packed around it, and pauses.
 
         Prompts ahead of and behind it in its iterations count alike.  One prompt of each iteration is cut; where

@@ -15,9 +15,11 @@ from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
-from hydra_dse.estimator.outputs import attainment, metrics_of, overload, starved
+from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of, overload, starved
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
 from hydra_dse.estimator.solution import Solution
+from hydra_dse.estimator.static import Static
+from hydra_dse.estimator.static_pools import StaticPools
 from hydra_dse.estimator.table import EstimateTable
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
@@ -119,23 +121,20 @@ def estimate(
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
     low, high = intervals_of(metrics, effective_scv(arrivals), calibration_error, profile.serving == "colocated")
-    return EstimateTable(metrics, low, high, with_load(known, rate, solver.saturation_per_s), notes_of(arrivals))
+    # A design that refuses what is too much is never overloaded.
+    offered = np.where(limits_waiting(profile), 0.0, rate)
+    return EstimateTable(metrics, low, high, with_load(known, offered, solver.saturation_per_s), notes_of(arrivals))
 
 
 def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
-    """The solver of the profile's serving policy.
-
-    Raises:
-        InputError: static batches.
-    """
-    if profile.batching == "static":
-        raise InputError("policy.batching: the estimator does not know static batches; simulate such a design")
+    """The solver of the profile's serving policy."""
     with np.errstate(all="ignore"):
         if profile.roles is not None:
             return Elastic.of(profile, lengths)
         if profile.serving == "disaggregated":
-            return Disaggregated.of(profile, lengths)
-        return Colocated.of(profile, lengths)
+            closed = profile.batching == "static"
+            return StaticPools.of(profile, lengths) if closed else Disaggregated.of(profile, lengths)
+        return Static.of(profile, lengths) if profile.batching == "static" else Colocated.of(profile, lengths)
 
 
 def _goodput(
@@ -143,8 +142,12 @@ def _goodput(
 ) -> dict[str, FloatArray]:
     total = sum(promise.share for promise in slos)
     met = sum((attainment(solution, promise.slo, lengths) * promise.share for promise in slos), np.zeros(1)) / total
-    met = np.where(metrics["load"] < 1.0, met, 0.0)
-    return {"slo_attainment": met, "goodput_requests_per_s": metrics["throughput_requests_per_s"] * met}
+    met = np.where((metrics["load"] < 1.0) | (metrics["rejected_share"] > 0.0), met, 0.0)
+    # Who is refused has not met the SLO, and is no part of the throughput.
+    return {
+        "slo_attainment": met * (1.0 - metrics["rejected_share"]),
+        "goodput_requests_per_s": metrics["throughput_requests_per_s"] * met,
+    }
 
 
 def highest_rate(

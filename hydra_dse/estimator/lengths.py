@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 
 PROMPT_EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 DECODE_EDGES = (0.0, 0.04, 0.12, 0.25, 0.4, 0.55, 0.7, 0.83, 0.91, 0.96, 0.985, 0.995, 1.0)
+_UPTO = (0.0, 0.02, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9, 0.935, 0.96, 0.976, 0.986)
+FINE_EDGES = (*_UPTO, 0.992, 0.9955, 0.9975, 0.999, 0.9996, 1.0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class LengthMoments:
     held2: the second moment of the same.
     overlap: `E[min(d, d')]/E[d]` of two independent requests: peakedness weight of a bursty stream.
     work_scv: squared coefficient of variation of memory × time, `(p + d/2)·d`.
-    prompt_bins, decode_bins: slices for percentiles.
+    prompt_bins, decode_bins: slices for percentiles; fine_bins: of decode iterations, for the longest of many.
     """
 
     prompt: float
@@ -71,6 +73,7 @@ class LengthMoments:
     work_scv: float
     prompt_bins: Bins
     decode_bins: Bins
+    fine_bins: Bins
 
     @property
     def decode_scv(self) -> float:
@@ -116,6 +119,7 @@ def moments_of(lengths: LengthPoints) -> LengthMoments:
         work_scv=max(0.0, float(dw @ work**2) / float(dw @ work) ** 2 - 1.0),
         prompt_bins=bins_of(p, w, PROMPT_EDGES),
         decode_bins=bins_of(dd, dw, DECODE_EDGES),
+        fine_bins=bins_of(dd, dw, FINE_EDGES),
     )
 
 

@@ -11,6 +11,11 @@ from hydra_dse.workload.nouns import Workload
 KNOWN = ("fcfs", "sjf")
 
 
+def knows_room(policy: Policy) -> bool:
+    """Whether a limit of waiting requests is part of the estimate."""
+    return policy.serving == "colocated" and policy.batching == "static"
+
+
 def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ...]:
     """Notes on orders and priorities that are estimated as first come, first served.
 
@@ -25,6 +30,12 @@ def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ..
         for order in dict.fromkeys(policy.scheduling for policy in policies)
         if order not in KNOWN
     ]
+    if any(policy.batching == "static" and policy.scheduling == "sjf" for policy in policies):
+        notes.append("static batches are estimated as first come, first served")
+    if any(policy.max_waiting is not None and not knows_room(policy) for policy in policies):
+        notes.append(
+            "max_waiting is not estimated: requests queue without limit; simulate to know how many are refused"
+        )
     if len({kind.priority for kind in workload.classes}) > 1:
         notes.append(
             "classes of several priorities are estimated as one queue without priorities; simulate to know what each "

@@ -25,6 +25,12 @@ def metrics_of(
     load = rate / saturation
     stable = load < 1.0
     completed = np.minimum(rate, saturation)
+    rejected = np.zeros_like(rate)
+    if solution.rejected is not None:
+        limited = limits_waiting(profile)
+        stable = stable | limited
+        rejected = np.where(limited, solution.rejected, 0.0)
+        completed = np.where(limited, rate * (1.0 - rejected), completed)
     metrics = {
         "offered_requests_per_s": rate.copy(),
         "load": load,
@@ -33,7 +39,7 @@ def metrics_of(
         "throughput_requests_per_s": completed,
         "throughput_tokens_per_s": completed * lengths.output,
         "batch_mean": solution.batch_mean,
-        "rejected_share": np.zeros_like(rate),
+        "rejected_share": rejected,
         "preemptions_per_request": solution.preemptions,
     }
     metrics |= _latencies(solution, stable, percentiles)
@@ -46,6 +52,13 @@ def metrics_of(
     metrics |= ratios(metrics)
     metrics["area_mm2"], metrics["interposer_mm2"] = profile.area_mm2, profile.interposer_mm2
     return metrics
+
+
+def limits_waiting(profile: ServiceProfile) -> NDArray[np.bool_]:
+    """Which designs refuse requests instead of letting queues grow, shape (n,)."""
+    if profile.max_waiting is None:
+        return np.zeros(profile.size, dtype=bool)
+    return np.isfinite(profile.max_waiting)
 
 
 def _latencies(solution: Solution, stable: NDArray[np.bool_], percentiles: bool) -> dict[str, FloatArray]:

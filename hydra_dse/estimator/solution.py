@@ -41,6 +41,7 @@ class Solution:
         kv_tokens, sequences: tokens and sequences that hold memory.
         preemptions: recompute preemptions per request.
         work: iterations of all pools.
+        rejected: share of arrivals that are refused; None where none is.
         left_s: prompt work at the end of a piece of time, and left: requests that wait for it, shape (n,).
     """
 
@@ -56,5 +57,6 @@ class Solution:
     sequences: FloatArray
     preemptions: FloatArray
     work: tuple[Work, ...]
+    rejected: FloatArray | None = None
     left_s: FloatArray | None = None
     left: FloatArray | None = None

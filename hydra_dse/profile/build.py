@@ -71,6 +71,7 @@ def build_profile(
         static_power_w=per_design(lambda entry: entry.static_power_w),
         area_mm2=per_design(lambda entry: entry.area_mm2),
         interposer_mm2=per_design(lambda entry: entry.interposer_mm2),
+        max_waiting=_rooms(designs),
         violations=tuple(table.entries[entry].violations for entry in index),
         task_map=policy.task_map,
     )
@@ -91,6 +92,12 @@ def _common_policy(designs: Sequence[Design]) -> Policy:
         if kind_of(other) != kind_of(first):
             raise InputError("designs of one profile share serving, batching and scheduling policy and task map")
     return first
+
+
+def _rooms(designs: Sequence[Design]) -> FloatArray | None:
+    """Requests that may wait; None where no design limits them."""
+    limits = [design.policy.max_waiting for design in designs]
+    return None if not any(limits) else _of([np.inf if limit is None else float(limit) for limit in limits])
 
 
 def _of(values: Sequence[float]) -> FloatArray:

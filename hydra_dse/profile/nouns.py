@@ -92,6 +92,7 @@ class ServiceProfile:
         handoff_s_per_token, handoff_s_per_sequence: time on the hand-off path; 0 where it is a pointer.
         static_power_w, area_mm2, interposer_mm2: shape (n,).
         scheduling: as in `Policy`.
+        max_waiting: requests that may wait, infinite without a limit, shape (n,); None = no design has one.
         violations: one tuple per design; a design with violations has NaN metrics.
         task_map: as in `Policy`.
         roles: of an elastic profile, else None.
@@ -116,6 +117,7 @@ class ServiceProfile:
     violations: tuple[tuple[Violation, ...], ...] = field(default=())
     task_map: str = "static"
     roles: RoleProfile | None = None
+    max_waiting: FloatArray | None = None
 
     @property
     def size(self) -> int:

@@ -112,6 +112,7 @@ def profile_of(
     state_tokens: float | Sequence[float] = 0.0,
     handoff_s: float = 0.0,
     shared: bool = True,
+    max_waiting: float | Sequence[float] | None = None,
 ) -> ServiceProfile:
     """A profile with KV of one byte per token, so that memory is counted in tokens."""
     models = {name: AnalyticPool(tuple(systems)) for name, systems in pools.items()}
@@ -141,5 +142,6 @@ def profile_of(
         static_power_w=column(100.0),
         area_mm2=column(1000.0),
         interposer_mm2=column(2000.0),
+        max_waiting=None if max_waiting is None else column(max_waiting),
         violations=tuple(() for _ in range(n)),
     )
