@@ -32,6 +32,10 @@ def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ..
     ]
     if any(policy.batching == "static" and policy.scheduling == "sjf" for policy in policies):
         notes.append("static batches are estimated as first come, first served")
+    if any(policy.batching == "static" and policy.task_map == "elastic" for policy in policies):
+        notes.append(
+            "static batches of elastic pools are estimated as continuous ones; simulate to know what they cost"
+        )
     if any(policy.max_waiting is not None and not knows_room(policy) for policy in policies):
         notes.append(
             "max_waiting is not estimated: requests queue without limit; simulate to know how many are refused"
