@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc
 
+from hydra_dse.estimator.gamma import gamma_cdf
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
 
@@ -19,7 +19,7 @@ def gap_within(share: FloatArray, scv: float) -> FloatArray:
     if abs(scv - 1.0) < 1e-12:
         return np.asarray(-np.expm1(-share))
     shape = 1.0 / max(scv, 1e-3)
-    return np.asarray(gammainc(shape, shape * share))
+    return np.asarray(gamma_cdf(shape, shape * share))
 
 
 def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
@@ -33,7 +33,7 @@ def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray
     if abs(scv - 1.0) < 1e-12:
         return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
     shape = 1.0 / max(scv, 1e-3)
-    alone = 1.0 - gammainc(shape, shape * u) + gammainc(shape + 1.0, shape * u) / u
+    alone = 1.0 - gamma_cdf(shape, shape * u) + gamma_cdf(shape + 1.0, shape * u) / u
     return np.asarray(np.clip(1.0 / np.maximum(alone, 1e-3), 1.0, most))
 
 

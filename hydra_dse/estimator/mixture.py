@@ -63,8 +63,14 @@ class Mixture:
         logs = np.log(np.maximum(self.value, 1e-12))
         low, high = logs.min(axis=1, keepdims=True), logs.max(axis=1, keepdims=True)
         scale = (CELLS - 1e-6) / np.maximum(high - low, 1e-9)
-        cell = np.nan_to_num((logs - low) * scale).astype(np.int64)
-        where = (np.clip(cell, 0, CELLS - 1) + np.arange(n)[:, None] * CELLS).ravel()
+        logs -= low
+        logs *= scale
+        if not np.isfinite(scale).all():  # a design that cannot serve: any cell will do
+            logs = np.nan_to_num(logs)
+        np.clip(logs, 0.0, CELLS - 1.0, out=logs)
+        cell = logs.astype(np.int64)
+        cell += np.arange(n)[:, None] * CELLS
+        where = cell.ravel()
         weight = np.bincount(where, self.weight.ravel(), n * CELLS).reshape(n, CELLS)
         mass = np.bincount(where, (self.weight * self.value).ravel(), n * CELLS).reshape(n, CELLS)
         centre = np.exp(low + (np.arange(CELLS) + 0.5) / scale)
