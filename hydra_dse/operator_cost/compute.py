@@ -57,8 +57,8 @@ def compute_time_s(operator: Operator, demand: Demand, batch: Batch, rates: DieR
     load = part.share * part.imbalance
     efficiency = rates.compute[operator.kind]
     with np.errstate(divide="ignore", invalid="ignore"):
-        matmul = work.matmul_flops * load / (rates.matmul_flops_per_s * efficiency)
-        vector = work.vector_flops * load / (rates.vector_flops_per_s * efficiency)
+        matmul = work.matmul_flops * (load / (rates.matmul_flops_per_s * efficiency))
+        vector = work.vector_flops * (load / (rates.vector_flops_per_s * efficiency))
     if operator.reduce_width > 0 and operator.output_width > 0 and operator.kind is not OperatorClass.EMBEDDING:
         matmul = matmul * inverse_utilisation(rates, *_gemm_shape(operator, demand, rates, part))
     busy = matmul + vector if rates.style == "vector" else np.maximum(matmul, vector)

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from hydra_dse.mapping import MappedOperator, flows_of
 from hydra_dse.model.operators import Batch, Demand, Number
 from hydra_dse.model.precision import Precision
-from hydra_dse.operator_cost import DieRates, DieShare, activity, compute_time_s, die_energy_j, rows_of, stack_rates
+from hydra_dse.operator_cost import (
+    DieRates,
+    DieShare,
+    activity,
+    compute_time_s,
+    rows_of,
+    sram_bytes,
+    stack_rates,
+    work_of,
+)
 from hydra_dse.profile.envelope import envelope
 from hydra_dse.profile.row_table import RowTable, widened
 from hydra_dse.profile.rows import READS, WEIGHTS, WRITES
@@ -43,12 +52,19 @@ class OperatorTerms:
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """What an iteration costs: arrays of shape (k, designs) or broadcastable; of resources (designs, k, resources)."""
+    """What an iteration costs, all batches in flight together.
+
+    Attributes:
+        time_s, energy_j, die_busy_s: shape (k, designs) or broadcastable.
+        site_busy_s, link_busy_s: shape (designs, k, resources); `*_most_s` of the busiest, (designs, k).
+    """
 
     time_s: Number
     energy_j: Number
     site_busy_s: FloatArray
     link_busy_s: FloatArray
+    site_most_s: FloatArray
+    link_most_s: FloatArray
     die_busy_s: dict[str, Number]
 
 
@@ -97,7 +113,8 @@ class _Evaluation:
         self.shape = np.broadcast_shapes((1, len(rows)), np.shape(batch.tokens), np.shape(batch.decode_context_tokens))
         self.rates = [rates.take(self.rows) for rates in block.rates]
         self.serial_s: Number = 0.0
-        self.energy_j: Number = 0.0
+        self.energy_j: Number = 0.0  # of memory
+        self.work: dict[tuple[int, str], list[Number]] = {}
         self.group_s: list[Number] = [0.0] * len(block.group_dies)
         self.pattern_bytes: list[Number] = [0.0] * block.link_s.shape[1]
         self.kind_bytes: list[Number] = [0.0] * block.site_s.shape[1]
@@ -120,14 +137,18 @@ class _Evaluation:
         die_s = [self._die_busy(die) for die in range(len(block.names))]
         sites = self._loads(block.site_s, self.kind_bytes)
         links = self._loads(block.link_s, self.pattern_bytes)
-        shared = [sites.max(axis=-1, initial=0.0).T, links.max(axis=-1, initial=0.0).T]
-        busiest = _largest([*die_s, *shared, self.overhead_s])
-        energy = self.energy_j + weighted_sum(block.hop_j[..., self.rows], self.pattern_bytes)
+        if np.ndim(in_flight) or in_flight != 1.0:
+            sites, links = sites * _beside(in_flight), links * _beside(in_flight)
+        site_most, link_most = sites.max(axis=-1, initial=0.0), links.max(axis=-1, initial=0.0)
+        busiest = in_flight * _largest([*die_s, self.overhead_s])
+        energy = self._die_energy_j() + self.energy_j + weighted_sum(block.hop_j[..., self.rows], self.pattern_bytes)
         return Iteration(
-            time_s=np.maximum(self.serial_s + self.overhead_s, in_flight * busiest),
+            time_s=_largest([self.serial_s + self.overhead_s, busiest, site_most.T, link_most.T]),
             energy_j=in_flight * energy,
-            site_busy_s=sites * _beside(in_flight),
-            link_busy_s=links * _beside(in_flight),
+            site_busy_s=sites,
+            link_busy_s=links,
+            site_most_s=site_most,
+            link_most_s=link_most,
             die_busy_s={name: in_flight * busy for name, busy in zip(block.names, die_s, strict=True)},
         )
 
@@ -152,7 +173,7 @@ class _Evaluation:
         self.group_s[group] = self.group_s[group] + time
         if self.totals:
             self._account(terms, patterns, kinds)
-            self.energy_j = self.energy_j + operator.count * self._die_energy_j(terms, demand)
+            self._add_energy(terms, demand)
 
     def _bytes(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[list[Number], list[Number]]:
         """Bytes by pattern and by access kind of one instance."""
@@ -184,14 +205,32 @@ class _Evaluation:
         ]
         return _largest(times), _largest([self.rates[die].operator_overhead_s for die in dies])
 
-    def _die_energy_j(self, terms: OperatorTerms, demand: Demand) -> Number:
-        """Energy of one instance on all its dies."""
-        group = terms.mapped.group
+    def _add_energy(self, terms: OperatorTerms, demand: Demand) -> None:
+        """Add what the dies of a group have in common: energy is linear in it, so that dies come in at the end."""
+        operator, group = terms.mapped.operator, terms.mapped.group
+        copied = demand.weight_bytes if self.block.parallelism[group] == "replica" else 0.0
+        passed = sram_bytes(demand, DieShare(1.0)) - copied
+        for style in dict.fromkeys(self.rates[die].style for die in self.block.group_dies[group]):
+            work = work_of(operator, demand, self.batch, style)
+            amounts = (work.matmul_flops, work.vector_flops, passed, copied)
+            total = self.work.setdefault((group, style), [0.0] * len(amounts))
+            for number, amount in enumerate(amounts):
+                if np.ndim(amount) or amount:
+                    total[number] = total[number] + operator.count * amount
+
+    def _die_energy_j(self) -> Number:
+        """Energy of all dies, as the sum of `operator_cost.die_energy_j` over operators and dies."""
         energy: Number = 0.0
-        for die in self.block.group_dies[group]:
-            count = self.block.count[die, self.rows]
-            part = self._part(group, die, 1.0)
-            energy = energy + count * die_energy_j(terms.mapped.operator, demand, self.batch, self.rates[die], part)
+        for (group, style), (matmul, vector, passed, copied) in self.work.items():
+            for die in self.block.group_dies[group]:
+                rates = self.rates[die]
+                if rates.style != style:
+                    continue
+                count, share = self.block.count[die, self.rows], self.block.share[group, die, self.rows]
+                factors = (rates.joules_per_flop, rates.joules_per_vector_flop, rates.joules_per_sram_byte)
+                for amount, joules in zip((matmul, vector, passed), factors, strict=True):
+                    energy = energy + amount * (count * share * joules)
+                energy = energy + copied * (count * rates.joules_per_sram_byte)
         return energy
 
     def _part(self, group: int, die: int, uneven: Number) -> DieShare:
@@ -257,9 +296,16 @@ def split(batch: Batch, parts: Number) -> Batch:
 
 def worst(loads: FloatArray, amounts: Sequence[Number]) -> Number:
     """Largest `Σ_p amounts[p]·loads[p, r]` over resources `r`; loads have shape (patterns, resources, designs)."""
-    most: Number = 0.0
+    used = [(amount, load) for amount, load in zip(amounts, loads, strict=True) if np.ndim(amount) or amount]
+    shape = np.broadcast_shapes(loads.shape[2:], *(np.shape(amount) for amount, _ in used))
+    most, total, part = np.zeros(shape), np.empty(shape), np.empty(shape)
     for resource in range(loads.shape[1]):
-        most = np.maximum(most, weighted_sum(loads[:, resource], amounts))
+        total.fill(0.0)
+        for place, (amount, load) in enumerate(used):
+            np.multiply(amount, load[resource], out=part if place else total)
+            if place:
+                total += part
+        np.maximum(most, total, out=most)
     return most
 
 

@@ -40,22 +40,37 @@ class Outcome:
     dies_s: Mapping[str, FloatArray]
     sites_s: FloatArray
     links_s: FloatArray
+    site_most_s: FloatArray
+    link_most_s: FloatArray
 
-    @cached_property
+    @property
     def busy_s(self) -> Mapping[str, FloatArray]:
         """Busy seconds by die group, and of the busiest site and link."""
-        return {**self.dies_s, "hbm": _most(self.sites_s), "noi": _most(self.links_s)}
+        return {**self.dies_s, "hbm": self.site_most_s, "noi": self.link_most_s}
 
-    def usage(self, dies: Sequence[str]) -> FloatArray:
-        """Busy share of links, sites and `dies` over the iteration, shape (n, k, resources)."""
-        busy = [self.links_s, self.sites_s, *(self.dies_s[name][..., None] for name in dies)]
+    def usage(self, dies: Sequence[str], where: tuple[IntArray, IntArray]) -> FloatArray:
+        """Busy share of links, sites and `dies` over some iterations, shape (iterations, resources).
+
+        Args:
+            dies: names of die groups.
+            where: designs and columns of the iterations; a single column stands for all.
+        """
+        designs, columns = where
+        columns = columns if self.time_s.shape[1] > 1 else np.zeros_like(columns)
+        at = (designs, columns)
+        own = [self.dies_s[name][at][:, None] for name in dies]
+        busy = np.concatenate([self.links_s[at], self.sites_s[at], *own], axis=-1)
+        return busy / self._spent[at][:, None]
+
+    def most(self, dies: Sequence[str]) -> list[FloatArray]:
+        """Busy share of the busiest link, the busiest site and each of the `dies`, shape (n, k) each."""
+        busy = [self.link_most_s, self.site_most_s, *(self.dies_s[name] for name in dies)]
+        return [seconds / self._spent for seconds in busy]
+
+    @cached_property
+    def _spent(self) -> FloatArray:
         # An empty iteration takes no time and loads nothing.
-        time = np.where(self.time_s == 0.0, 1.0, self.time_s)[..., None]
-        return np.concatenate([seconds / time for seconds in busy], axis=-1)
-
-
-def _most(busy: FloatArray) -> FloatArray:
-    return np.asarray(busy.max(axis=-1, initial=0.0))
+        return np.where(self.time_s == 0.0, 1.0, self.time_s)
 
 
 class ProfiledPool:
@@ -101,22 +116,46 @@ class ProfiledPool:
 
     def _evaluate(self, batch: Batch) -> Outcome:
         shape = (self.size, width_of(batch, self.size))
+        parts = [
+            (designs, self._part(member.block, batch, designs, rows, shape))
+            for member in self.members
+            for designs, rows in chunks(member.designs, member.rows, shape[1])
+        ]
+        if len(parts) == 1 and len(parts[0][0]) == self.size:
+            return parts[0][1]
         first = self.members[0].block if self.members else None
         links, sites = (first.link_s.shape[2], first.site_s.shape[2]) if first else (0, 0)
-        time, energy = np.full((2, *shape), np.nan)
-        dies = {name: np.full(shape, np.nan) for name in self.names}
-        sites_s, links_s = np.full((*shape, sites), np.nan), np.full((*shape, links), np.nan)
-        for member in self.members:
-            for designs, rows in chunks(member.designs, member.rows, shape[1]):
-                part = take(batch, designs, shape)
-                cost = member.block.iteration(part, rows, _flight(self.in_flight[designs]))
-                time[designs] = _by_design(cost.time_s, len(designs), shape[1])
-                energy[designs] = _by_design(cost.energy_j, len(designs), shape[1])
-                sites_s[designs], links_s[designs] = cost.site_busy_s, cost.link_busy_s
-                for name, seconds in dies.items():
-                    found = cost.die_busy_s.get(name, 0.0)
-                    seconds[designs] = _by_design(found, len(designs), shape[1])
-        return Outcome(time, energy, dies, sites_s, links_s)
+        whole = Outcome(
+            time_s=np.full(shape, np.nan),
+            energy_j=np.full(shape, np.nan),
+            dies_s={name: np.full(shape, np.nan) for name in self.names},
+            sites_s=np.full((*shape, sites), np.nan),
+            links_s=np.full((*shape, links), np.nan),
+            site_most_s=np.full(shape, np.nan),
+            link_most_s=np.full(shape, np.nan),
+        )
+        for designs, part in parts:
+            for name in ("time_s", "energy_j", "sites_s", "links_s", "site_most_s", "link_most_s"):
+                getattr(whole, name)[designs] = getattr(part, name)
+            for name in self.names:
+                whole.dies_s[name][designs] = part.dies_s[name]
+        return whole
+
+    def _part(
+        self, block: PoolBlock, batch: Batch, designs: IntArray, rows: IntArray, shape: tuple[int, int]
+    ) -> Outcome:
+        """The designs of a chunk."""
+        cost = block.iteration(take(batch, designs, shape), rows, _flight(self.in_flight[designs]))
+        size, width = len(designs), shape[1]
+        return Outcome(
+            time_s=_by_design(cost.time_s, size, width),
+            energy_j=_by_design(cost.energy_j, size, width),
+            dies_s={name: _by_design(cost.die_busy_s.get(name, 0.0), size, width) for name in self.names},
+            sites_s=cost.site_busy_s,
+            links_s=cost.link_busy_s,
+            site_most_s=cost.site_most_s,
+            link_most_s=cost.link_most_s,
+        )
 
 
 class ProfiledContention:
@@ -132,21 +171,21 @@ class ProfiledContention:
     def speeds(self, prefill: Batch, decode: Batch) -> tuple[FloatArray, FloatArray]:
         """Return the speeds in (0, 1] of prefill and decode while both run, shape (n, k) each."""
         first, second = self.prefill.outcome(prefill), self.decode.outcome(decode)
-        speeds = _speeds(first.usage(self.shared_dies), second.usage(self.shared_dies))
-        unknown = np.isnan(first.time_s) | np.isnan(second.time_s)
-        if unknown.any():
-            speeds[:, unknown] = np.nan
+        known = ~(np.isnan(first.time_s) | np.isnan(second.time_s))
+        speeds = np.where(known, 1.0, np.full((2, *known.shape), np.nan))
+        designs, columns = np.nonzero(known & self._close(first, second))
+        where = (designs, columns)
+        mine, theirs = first.usage(self.shared_dies, where), second.usage(self.shared_dies, where)
+        crowded = ((mine + theirs) > 1.0).any(axis=-1)
+        if crowded.any():
+            at = (slice(None), where[0][crowded], where[1][crowded])
+            speeds[at] = pair_speeds(mine[crowded], theirs[crowded])
         return speeds[0], speeds[1]
 
-
-def _speeds(prefill: FloatArray, decode: FloatArray) -> FloatArray:
-    """Speeds of both pools, shape (2, n, k); where nothing is asked for more than there is, both run at full speed."""
-    crowded = ((prefill + decode) > 1.0).any(axis=-1)
-    speeds = np.ones((2, *crowded.shape))
-    if crowded.any():
-        mine, theirs = np.broadcast_arrays(prefill, decode)
-        speeds[:, crowded] = pair_speeds(mine[crowded], theirs[crowded])
-    return speeds
+    def _close(self, prefill: Outcome, decode: Outcome) -> NDArray[np.bool_]:
+        """Where a resource may be asked for more than it has: the busiest ones of both pools together are."""
+        pairs = zip(prefill.most(self.shared_dies), decode.most(self.shared_dies), strict=True)
+        return np.asarray(np.any([mine + theirs > 1.0 for mine, theirs in pairs], axis=0))
 
 
 def _by_design(values: Number, designs: int, width: int) -> FloatArray:
