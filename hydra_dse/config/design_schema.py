@@ -108,7 +108,7 @@ class MappingSection(Section):
     """Operator classes → die groups, and how operands are laid out."""
 
     groups: dict[OperatorClass, Annotated[list[Name], Field(min_length=1)]] = Field(default_factory=dict)
-    parallelism: Literal["tensor", "replica"] = "tensor"
+    parallelism: Literal["tensor", "replica", "expert"] = "tensor"
     homes: Literal["aligned", "interleaved"] = "aligned"
     sram_weight_share: Share = 0.5
     expert_placement: Literal["round_robin", "popularity"] = "round_robin"

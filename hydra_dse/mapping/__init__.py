@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hydra_dse.mapping.experts import ExpertPlacement
 from hydra_dse.mapping.flows import Flows, LedgerRow, flows_of, ledger, operator_traffic, reference_traffic, traffic
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
@@ -24,6 +25,7 @@ from hydra_dse.mapping.violations import die_violations, mapping_violations, mem
 
 __all__ = [
     "ExecutionGroup",
+    "ExpertPlacement",
     "Flows",
     "LedgerRow",
     "MappedDesign",

@@ -35,12 +35,15 @@ class DieShare:
     Attributes:
         share: of the work, in [0, 1].
         imbalance: work of the most loaded die over its fair share (`MappedOperator.imbalance`).
-        parallelism: `"tensor"` (share of the width) or `"replica"` (share of the rows).
+        parallelism: `"tensor"` (share of the width), `"replica"` (share of the rows) or `"expert"` (some experts whole:
+            share of the expert rows).
+        weights: share of the weights that the die reads, where that is not the rule of its parallelism.
     """
 
     share: Number
     imbalance: Number = 1.0
     parallelism: str = "tensor"
+    weights: Number | None = None
 
 
 def work_of(operator: Operator, demand: Demand, batch: Batch, style: str) -> Work:
@@ -68,7 +71,10 @@ def compute_time_s(operator: Operator, demand: Demand, batch: Batch, rates: DieR
 def sram_bytes(demand: Demand, part: DieShare) -> Number:
     """Bytes that pass the SRAM of a die for its share of one instance."""
     cached = demand.kv_read_bytes + demand.kv_write_bytes + demand.state_read_bytes + demand.state_write_bytes
-    weights = demand.weight_bytes if part.parallelism == "replica" else demand.weight_bytes * part.share
+    if part.weights is not None:
+        weights = demand.weight_bytes * part.weights
+    else:
+        weights = demand.weight_bytes if part.parallelism == "replica" else demand.weight_bytes * part.share
     return weights + (cached + demand.activation_bytes) * part.share
 
 
@@ -89,6 +95,9 @@ def _gemm_shape(operator: Operator, demand: Demand, rates: DieRates, part: DieSh
     rows, inner, outer = demand.rows, float(operator.reduce_width), float(operator.output_width)
     if operator.routing is not None and operator.kind is OperatorClass.EXPERTS:
         touched = demand.weight_bytes / (operator.weight_elements * rates.weight_bytes) * operator.routing.experts
+        if part.parallelism == "expert":
+            mine = touched * (part.share if part.weights is None else part.weights)
+            return rows * operator.routing.top_k * part.share / np.maximum(mine, 1.0), inner, outer
         rows = rows * operator.routing.top_k / np.maximum(touched, 1.0)
     if part.parallelism == "replica":
         return rows * part.share, inner, outer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,13 @@ class DieRates:
     def shape(self) -> tuple[object, ...]:
         """What must be equal for two rates to be stacked into one."""
         return self.style, self.shape_efficiency
+
+    def faster(self, factor: float) -> DieRates:
+        """The rates of a die whose compute and SRAM run `factor` times as fast."""
+        if factor == 1.0:
+            return self
+        names = ("matmul_flops_per_s", "vector_flops_per_s", "sram_bytes_per_s")
+        return replace(self, **{name: getattr(self, name) * factor for name in names})
 
 
 def die_rates(chiplet: Chiplet, calibrations: CalibrationSet, precision: Precision) -> DieRates:

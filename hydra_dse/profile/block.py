@@ -10,7 +10,7 @@ what differs by design alone then meets whole rows of a batch, which NumPy works
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ from hydra_dse.operator_cost import (
     work_of,
 )
 from hydra_dse.profile.envelope import envelope
-from hydra_dse.profile.row_table import RowTable, widened
+from hydra_dse.profile.experts import between_nodes
+from hydra_dse.profile.row_table import ExpertTable, RowTable, widened
 from hydra_dse.profile.rows import READS, WEIGHTS, WRITES
 
 FloatArray = NDArray[np.float64]
@@ -48,6 +49,7 @@ class OperatorTerms:
     kinds: tuple[int, ...]
     link_s: FloatArray
     site_s: FloatArray
+    experts: ExpertTable | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class PoolBlock:
         self.names, self.group_dies = table.names, table.group_dies
         self.parallelism = table.parallelism
         self.link_s, self.site_s = widened(table.link_s, links), widened(table.site_s, sites)
-        self.terms = _terms(table)
+        self.terms = _terms(table, links, sites)
         self.hop_j, self.site_j = table.hop_j, table.site_j
         self.latency_s, self.resident, self.imbalance = table.latency_s, table.resident, table.imbalance
         self.share, self.count = table.share, table.count
@@ -118,6 +120,8 @@ class _Evaluation:
         self.group_s: list[Number] = [0.0] * len(block.group_dies)
         self.pattern_bytes: list[Number] = [0.0] * block.link_s.shape[1]
         self.kind_bytes: list[Number] = [0.0] * block.site_s.shape[1]
+        self.expert_site_s: Number = 0.0
+        self.expert_link_s: Number = 0.0
         for index, terms in enumerate(block.terms):
             self._add(index, terms)
         iteration = _largest([rate.iteration_overhead_s for rate in self.rates])
@@ -135,8 +139,8 @@ class _Evaluation:
         """Return what the pool costs when it advances once."""
         block = self.block
         die_s = [self._die_busy(die) for die in range(len(block.names))]
-        sites = self._loads(block.site_s, self.kind_bytes)
-        links = self._loads(block.link_s, self.pattern_bytes)
+        sites = self._loads(block.site_s, self.kind_bytes) + self.expert_site_s
+        links = self._loads(block.link_s, self.pattern_bytes) + self.expert_link_s
         if np.ndim(in_flight) or in_flight != 1.0:
             sites, links = sites * _beside(in_flight), links * _beside(in_flight)
         site_most, link_most = sites.max(axis=-1, initial=0.0), links.max(axis=-1, initial=0.0)
@@ -162,6 +166,9 @@ class _Evaluation:
     def _add(self, index: int, terms: OperatorTerms) -> None:
         operator = terms.mapped.operator
         demand = operator.demand(self.batch, self.block.precision)
+        if terms.experts is not None:
+            self._add_experts(index, terms, terms.experts, demand)
+            return
         patterns, kinds = self._bytes(index, terms, demand)
         compute, overhead = self._compute_s(index, terms, demand)
         busiest = _largest([compute, worst(terms.site_s[..., self.rows], kinds)])
@@ -174,6 +181,22 @@ class _Evaluation:
         if self.totals:
             self._account(terms, patterns, kinds)
             self._add_energy(terms, demand)
+
+    def _add_experts(self, index: int, terms: OperatorTerms, table: ExpertTable, demand: Demand) -> None:
+        """Experts placed whole: everything by number of rows, from tables."""
+        count, group = terms.mapped.operator.count, terms.mapped.group
+        designs = np.arange(len(self.block.count[0]))[self.rows]
+        row, tokens = np.broadcast_arrays(designs, np.broadcast_to(demand.rows, self.shape))
+        overhead = _largest([self.rates[die].operator_overhead_s for die in self.block.group_dies[group]])
+        latency = self.block.latency_s[index, self.rows]
+        time = count * (between_nodes(table.busiest_s, row, tokens) + activity(demand) * (overhead + latency))
+        self.serial_s = self.serial_s + time
+        self.group_s[group] = self.group_s[group] + time
+        if self.totals:
+            self.energy_j = self.energy_j + count * between_nodes(table.energy_j, row, tokens)
+            # Resources come on a last axis behind (designs, k).
+            self.expert_site_s = self.expert_site_s + count * between_nodes(table.site_s, row.T, tokens.T)
+            self.expert_link_s = self.expert_link_s + count * between_nodes(table.link_s, row.T, tokens.T)
 
     def _bytes(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[list[Number], list[Number]]:
         """Bytes by pattern and by access kind of one instance."""
@@ -325,18 +348,22 @@ def _largest(values: Sequence[Number]) -> Number:
     return most
 
 
-def _terms(table: RowTable) -> list[OperatorTerms]:
+def _terms(table: RowTable, link_count: int, site_count: int) -> list[OperatorTerms]:
     links: dict[tuple[int, ...], FloatArray] = {}
     sites: dict[tuple[int, ...], FloatArray] = {}
     terms = []
-    for mapped, moves in zip(table.operators, table.transfer_patterns, strict=True):
+    for number, (mapped, moves) in enumerate(zip(table.operators, table.transfer_patterns, strict=True)):
         patterns, kinds = _used(mapped)
         patterns += moves
         if patterns not in links:
             links[patterns] = _rows_last(envelope(table.link_s[:, np.array(patterns, dtype=np.int64)]))
         if kinds not in sites:
             sites[kinds] = _rows_last(envelope(table.site_s[:, np.array(kinds, dtype=np.int64)]))
-        terms.append(OperatorTerms(mapped, patterns, kinds, links[patterns], sites[kinds]))
+        experts = table.experts.get(number)
+        if experts is not None:
+            site_s, link_s = widened(experts.site_s, site_count), widened(experts.link_s, link_count)
+            experts = replace(experts, site_s=site_s, link_s=link_s)
+        terms.append(OperatorTerms(mapped, patterns, kinds, links[patterns], sites[kinds], experts))
     return terms
 
 

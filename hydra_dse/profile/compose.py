@@ -188,7 +188,7 @@ def _bound(costs: Sequence[OperatorCost]) -> dict[str, float]:
     for cost in costs:
         busy = {"compute": cost.compute_s, "memory": cost.memory_s, "network": cost.network_s}
         longest = max(busy, key=lambda name: busy[name])
-        bound[longest] += cost.count * busy[longest]
+        bound[longest] += cost.count * cost.busiest_s
         bound["overhead"] += cost.count * cost.overhead_s
         bound["hops"] += cost.count * cost.hops_s
     return bound

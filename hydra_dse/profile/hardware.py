@@ -13,6 +13,7 @@ from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.hardware.components import Chiplet, Package
 from hydra_dse.mapping import (
     MappedDesign,
+    components_key,
     die_violations,
     map_design,
     mapping_key,
@@ -130,7 +131,14 @@ class HardwareTable:
         package = design.package
         operands = operands_of(self.model, precision_of(design, self.model))
         own_memory = tuple([(token(g.chiplet), g.count) for g in package.dies if g.chiplet.memory_bytes > 0])
-        memories = (operands, tuple([(token(g.stack), g.count) for g in package.memories]), own_memory)
+        memories: tuple[object, ...] = (
+            operands,
+            tuple([(token(g.stack), g.count) for g in package.memories]),
+            own_memory,
+        )
+        if design.mapping.parallelism == "expert":
+            # Experts lie where their dies are, so what a stack holds depends on dies and mapping too.
+            memories = (*memories, components_key(package), mapping_key(design.mapping), design.policy.serving)
         dies = tuple([(g.name, g.families, g.phase, token(g.chiplet), g.count > 0) for g in package.dies])
         kinds = (operands, dies, mapping_key(design.mapping), design.policy.serving)
         if memories not in self._known:
@@ -204,7 +212,7 @@ class HardwareTable:
             load = LinkLoad(design.package, placement)
             entry.violations = (*entry.violations, *_unreachable(mapped, load, entry.precision))
             if entry.serves:
-                maker = RowMaker(design.package, mapped, load, self._rates_at(entry.precision))
+                maker = RowMaker(design.package, mapped, load, self._rates_at(entry.precision), entry.precision)
                 rows.append((number, tuple(maker.row(pool) for pool in mapped.pools)))
                 entry.cache_bytes = mapped.memory.cache_bytes
         groups: dict[object, list[tuple[int, tuple[PoolRow, ...]]]] = {}

@@ -14,11 +14,21 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import Flows, MappedOperator, flows_of, map_design, operator_traffic, precision_of
+from hydra_dse.mapping import (
+    ExecutionGroup,
+    ExpertPlacement,
+    Flows,
+    MappedOperator,
+    flows_of,
+    map_design,
+    operator_traffic,
+    precision_of,
+)
 from hydra_dse.model.blocks import Model
-from hydra_dse.model.operators import Batch, OperatorClass
+from hydra_dse.model.operators import Batch, Demand, OperatorClass
 from hydra_dse.network_load import LinkLoad, link_capacity
 from hydra_dse.operator_cost import DieShare, activity, compute_time_s, die_energy_j, die_rates
+from hydra_dse.profile.experts import ExpertPaths, expert_cost
 from hydra_dse.profile.rows import links_of_sites
 
 FloatArray = NDArray[np.float64]
@@ -40,6 +50,7 @@ class OperatorCost:
     """One instance of an operator: its parts and its time.
 
     `compute_s` is that of the slowest die; `site_s` and `link_s` are busy seconds of each memory site and link.
+    `varying_s`: mean time that experts placed whole take beyond, because the busiest resource varies with the routing.
     """
 
     name: str
@@ -52,6 +63,7 @@ class OperatorCost:
     hops_s: float
     energy_j: float
     dies: tuple[int, ...]
+    varying_s: float = 0.0
 
     @property
     def memory_s(self) -> float:
@@ -66,7 +78,12 @@ class OperatorCost:
     @property
     def time_s(self) -> float:
         """The slowest resource, then what nothing hides."""
-        return max(self.compute_s, self.memory_s, self.network_s) + self.overhead_s + self.hops_s
+        return self.busiest_s + self.overhead_s + self.hops_s
+
+    @property
+    def busiest_s(self) -> float:
+        """The slowest resource."""
+        return max(self.compute_s, self.memory_s, self.network_s) + self.varying_s
 
 
 class ReferencePool:
@@ -150,6 +167,8 @@ class ReferencePool:
         operator, group = mapped.operator, self.pool.groups[mapped.group]
         demand = operator.demand(batch, self.precision)
         flows = flows_of(mapped, demand, self.precision)
+        if group.experts is not None:
+            return self._experts(mapped, group.experts, demand)
         compute, energy = 0.0, 0.0
         for die, share in zip(group.dies, group.work_share, strict=True):
             part = DieShare(float(share), mapped.imbalance, group.parallelism)
@@ -172,6 +191,53 @@ class ReferencePool:
             energy_j=energy + site_j + float(link_bytes.sum()) * self.package.link.joules_per_byte,
             dies=group.dies,
         )
+
+    def _experts(self, mapped: MappedOperator, experts: ExpertPlacement, demand: Demand) -> OperatorCost:
+        """Experts placed whole: the mean over routings of the busiest resource."""
+        operator, group = mapped.operator, self.pool.groups[mapped.group]
+        active, rows = float(activity(demand)), max(float(np.asarray(demand.rows)), 1.0)
+        paths = self._expert_paths(mapped, group)
+        cost = expert_cost(operator, experts, paths, self.precision, mapped.resident_share, np.array([rows]))
+        flows = flows_of(mapped, demand, self.precision)
+        traffic = operator_traffic(self.mapped, group, mapped, flows)
+        joules = np.array([site.joules_per_byte for site in self.mapped.sites])
+        memory_j = float((group.weights_from(float(np.asarray(flows.rows))).sum(axis=1) * flows.weights) @ joules)
+        link_j = float(self.load.loads(traffic).sum()) * self.package.link.joules_per_byte
+        site_s, link_s, compute = active * cost.site_s[0], active * cost.link_s[0], active * float(cost.compute_s[0])
+        expected = max(compute, float(site_s.max(initial=0.0)), float(link_s.max(initial=0.0)))
+        return OperatorCost(
+            name=operator.name,
+            kind=operator.kind,
+            count=operator.count,
+            compute_s=compute,
+            site_s=site_s,
+            link_s=link_s,
+            overhead_s=active * max(float(rate.operator_overhead_s) for rate in paths.rates) / self.speed.overhead,
+            hops_s=active * self._latency_s(mapped) / self.speed.hops,
+            energy_j=active * float(cost.die_j[0]) + memory_j + link_j,
+            dies=group.dies,
+            varying_s=max(active * float(cost.busiest_s[0]) - expected, 0.0),
+        )
+
+    def _expert_paths(self, mapped: MappedOperator, group: ExecutionGroup) -> ExpertPaths:
+        """Paths die by die, at the speeds of this pool."""
+        fetch = group.experts.fetch if group.experts is not None else group.weight_fetch
+        site_s, link_s = np.zeros(fetch.shape), np.zeros((len(self.load.routes.links), len(group.dies)))
+        capacity, size = link_capacity(self.package) * self.speed.network, self.mapped.component_count
+        for column, die in enumerate(group.dies):
+            traffic = np.zeros((size, size))
+            for site, home in enumerate(self.mapped.sites):
+                reached = home.achievable_bytes_per_s(float(self.rates[die].memory["weights"])) * self.speed.memory
+                site_s[site, column] = fetch[site, column] / min(reached, self.links[site] * self.speed.network)
+                if home.component != die:
+                    traffic[home.component, die] = fetch[site, column]
+            link_s[:, column] = self.load.loads(traffic) / capacity
+        moved = np.zeros((size, size))
+        for transfer in mapped.transfers:
+            per_row = transfer.elements_per_token * self.precision.activation_bytes
+            moved[np.ix_(transfer.sources, transfer.targets)] += transfer.share * per_row
+        rates = [self.rates[die].faster(self.speed.compute) for die in group.dies]
+        return ExpertPaths(site_s, link_s, self.load.loads(moved) / capacity, rates)
 
     def _sites(self, mapped: MappedOperator, flows: Flows) -> tuple[FloatArray, float]:
         """Busy seconds of each memory site and joules of all."""

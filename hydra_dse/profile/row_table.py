@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.mapping import MappedOperator
 from hydra_dse.operator_cost import DieRates
-from hydra_dse.profile.rows import PoolRow
+from hydra_dse.profile.rows import ExpertNodes, PoolRow
 
 FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertTable:
+    """`ExpertNodes` of all rows: shapes (n, nodes), (n, nodes), (n, nodes, sites), (n, nodes, links)."""
+
+    busiest_s: FloatArray
+    energy_j: FloatArray
+    site_s: FloatArray
+    link_s: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +40,7 @@ class RowTable:
         share: of the work per die, shape (G, D, n).
         count: dies of each die group, shape (D, n).
         rates: by die group, of each row.
+        experts: costs of each row at the nodes, by number of the operator, of experts placed whole.
     """
 
     operators: tuple[MappedOperator, ...]
@@ -47,6 +58,7 @@ class RowTable:
     share: FloatArray
     count: FloatArray
     rates: tuple[Sequence[DieRates], ...]
+    experts: Mapping[int, ExpertTable] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -73,6 +85,16 @@ def stacked(rows: Sequence[PoolRow]) -> RowTable:
         share=np.moveaxis(np.array([row.share for row in rows]), 0, -1),
         count=np.array([row.count for row in rows]).T,
         rates=tuple([row.rates[die] for row in rows] for die in range(len(first.names))),
+        experts={number: _expert_table([row.experts[number] for row in rows]) for number in first.experts},
+    )
+
+
+def _expert_table(costs: Sequence[ExpertNodes]) -> ExpertTable:
+    return ExpertTable(
+        np.array([cost.busiest_s for cost in costs]),
+        np.array([cost.energy_j for cost in costs]),
+        _padded([cost.site_s for cost in costs]),
+        _padded([cost.link_s for cost in costs]),
     )
 
 

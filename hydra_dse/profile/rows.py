@@ -8,16 +8,18 @@ those share a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.hardware.components import Chiplet, Package
-from hydra_dse.mapping import MappedDesign, MappedOperator, MappedPool, Transfer
+from hydra_dse.mapping import ExecutionGroup, MappedDesign, MappedOperator, MappedPool, Transfer
+from hydra_dse.model.precision import Precision
 from hydra_dse.network_load import LinkLoad, link_capacity
 from hydra_dse.operator_cost import DieRates, site_bandwidth, site_seconds_per_byte
+from hydra_dse.profile.experts import NODES, ExpertPaths, expert_cost
 
 FloatArray = NDArray[np.float64]
 
@@ -26,6 +28,22 @@ FloatArray = NDArray[np.float64]
 WEIGHTS, READS, WRITES = 0, 1, 2
 # Access kinds of group `g` at the memory sites: 3g (weights), 3g + 1 (KV), 3g + 2 (state).
 KINDS = ("weights", "kv", "state")
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertNodes:
+    """One instance of an operator of experts placed whole, at the numbers of rows in `NODES`.
+
+    Attributes:
+        busiest_s: mean of the longest of compute, memory and network, shape (nodes,).
+        energy_j: expected joules of dies, memory and links, shape (nodes,).
+        site_s, link_s: expected busy seconds, shapes (nodes, sites) and (nodes, links).
+    """
+
+    busiest_s: FloatArray
+    energy_j: FloatArray
+    site_s: FloatArray
+    link_s: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +65,7 @@ class PoolRow:
         share: of the work per die, shape (G, D); 0 where a die group is not in an execution group.
         count: dies of each die group, shape (D,).
         rates: of each die group.
+        experts: costs at the nodes of experts placed whole, by number of the operator.
     """
 
     signature: tuple[object, ...]
@@ -66,6 +85,7 @@ class PoolRow:
     share: FloatArray
     count: FloatArray
     rates: tuple[DieRates, ...]
+    experts: Mapping[int, ExpertNodes] = field(default_factory=dict)
 
 
 def links_of_sites(package: Package, mapped: MappedDesign, load: LinkLoad) -> FloatArray:
@@ -94,8 +114,10 @@ class RowMaker:
         mapped: MappedDesign,
         load: LinkLoad,
         rates: Callable[[Chiplet], DieRates],
+        precision: Precision,
     ) -> None:
         self.package, self.mapped, self.load = package, mapped, load
+        self.precision = precision
         self.rates = {group.name: rates(group.chiplet) for group in package.dies if group.count > 0}
         self.group_of = [group.name for group in package.dies for _ in range(group.count)]
         self.links = links_of_sites(package, mapped, load)
@@ -129,7 +151,43 @@ class RowMaker:
             share=self._shares(pool, names),
             count=np.array([counts[name] for name in names], dtype=np.float64),
             rates=rates,
+            experts={
+                number: self._expert_nodes(operator, pool.groups[operator.group])
+                for number, operator in enumerate(pool.operators)
+                if pool.groups[operator.group].experts is not None
+            },
         )
+
+    def _expert_nodes(self, mapped: MappedOperator, group: ExecutionGroup) -> ExpertNodes:
+        placement = group.experts
+        if placement is None:
+            raise ValueError(f"{mapped.operator.name} has no experts placed whole")
+        paths = self.expert_paths(mapped, group, self.precision)
+        cost = expert_cost(mapped.operator, placement, paths, self.precision, mapped.resident_share, NODES)
+        joules = np.array([site.joules_per_byte for site in self.mapped.sites])
+        one = mapped.operator.weight_elements / placement.routing.experts * self.precision.weight_bytes
+        read = placement.distinct(NODES) * (one * (1.0 - mapped.resident_share))
+        links = cost.link_s.sum(axis=1) * link_capacity(self.package) * self.package.link.joules_per_byte
+        return ExpertNodes(
+            cost.busiest_s, cost.die_j + read @ (joules @ placement.fetch) + links, cost.site_s, cost.link_s
+        )
+
+    def expert_paths(self, mapped: MappedOperator, group: ExecutionGroup, precision: Precision) -> ExpertPaths:
+        """Return what the weights read by each die, and the rows that move, cost on sites and links."""
+        fetch, size = group.experts.fetch if group.experts else group.weight_fetch, self.mapped.component_count
+        rates = [self.rates[self.group_of[die]] for die in group.dies]
+        reached = self._reached(tuple(float(rate.memory["weights"]) for rate in rates))
+        at, capacity = np.array([site.component for site in self.mapped.sites]), link_capacity(self.package)
+        traffic = np.zeros((len(group.dies) + 1, size, size))
+        for number, die in enumerate(group.dies):
+            traffic[number, at, die] = fetch[:, number]
+        for transfer in mapped.transfers:
+            per_row = transfer.elements_per_token * precision.activation_bytes
+            traffic[-1, np.array(transfer.sources)[:, None], np.array(transfer.targets)] += transfer.share * per_row
+        diagonal = np.arange(size)
+        traffic[:, diagonal, diagonal] = 0.0
+        loads = self.load.loads(traffic) / capacity
+        return ExpertPaths(fetch / reached, loads[:-1].T, loads[-1], rates)
 
     def _patterns(self, pool: MappedPool) -> tuple[FloatArray, list[Transfer], tuple[tuple[int, ...], ...]]:
         """Traffic per byte of each pattern, shape (P, components, components); transfers, and who uses which."""

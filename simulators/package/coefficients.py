@@ -7,7 +7,7 @@ once here; an iteration then multiplies.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.hardware.components import Package
-from hydra_dse.mapping import ExecutionGroup, MappedDesign, MappedOperator, MappedPool
+from hydra_dse.mapping import ExecutionGroup, ExpertPlacement, MappedDesign, MappedOperator, MappedPool
 from hydra_dse.model.operators import Operator
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import DieRates, DieShare, die_rates
@@ -70,6 +70,20 @@ class Activations:
 
 
 @dataclass(frozen=True, eq=False)
+class PlacedExperts:
+    """Experts placed whole: who serves which, and the weights and the rates of each die.
+
+    Attributes:
+        paths: of the expert weights that each die reads.
+        rates: of each die.
+    """
+
+    placement: ExpertPlacement
+    paths: tuple[OperandPaths, ...]
+    rates: tuple[DieRates, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class PlacedOperator:
     """An operator on its dies.
 
@@ -78,6 +92,7 @@ class PlacedOperator:
         streamed: share of its weights that comes from memory.
         fixed_s: overhead of an instance and the latency of its transfers, one after the other (operands in memory
             are fetched ahead and show none).
+        experts: of experts placed whole, whose weights do not follow `paths`.
     """
 
     operator: Operator
@@ -87,6 +102,7 @@ class PlacedOperator:
     dies: tuple[DiePart, ...]
     paths: GroupPaths
     activations: tuple[Activations, ...]
+    experts: PlacedExperts | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +206,21 @@ class PlacedHardware:
             dies=dies,
             paths=paths[mapped.group],
             activations=tuple(activations),
+            experts=self._experts(group),
+        )
+
+    def _experts(self, group: ExecutionGroup) -> PlacedExperts | None:
+        placement = group.experts
+        if placement is None:
+            return None
+        alone = [replace(group, dies=(die,)) for die in group.dies]
+        return PlacedExperts(
+            placement,
+            tuple(
+                self._operand(one, placement.fetch[:, [number]], "weights", write=False)
+                for number, one in enumerate(alone)
+            ),
+            tuple(self.rates[self.die_names[die]] for die in group.dies),
         )
 
     def _die_parts(self, group: ExecutionGroup, imbalance: float) -> tuple[DiePart, ...]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.model.operators import Batch
-from hydra_dse.operator_cost import die_energy_j
-from simulators.package.coefficients import OperandPaths, PlacedHardware, PlacedOperator, PlacedPool
+from hydra_dse.model.operators import Batch, Demand
+from hydra_dse.operator_cost import DieShare, die_energy_j
+from simulators.package.coefficients import OperandPaths, PlacedExperts, PlacedHardware, PlacedOperator, PlacedPool
 from simulators.package.cost import PackageCost
+from simulators.package.experts import expert_bytes
 from simulators.package.lines import affine, affine_demand, depends_on_rows_only, probe_batches, unwindowed
 from simulators.package.tally import Counts
 
@@ -90,11 +91,25 @@ class _Book:
         demand = placed.operator.demand(batch, self.hardware.precision)
         weights = float(self._times @ np.asarray(demand.weight_bytes))
         rows = float(self._times @ np.asarray(demand.rows))
-        self._operand(placed, "weights", placed.paths.weights, weights * placed.streamed)
         self._activations(placed, rows)
+        if placed.experts is not None:
+            self._add_experts(placed, placed.experts, demand, batch)
+            return
+        self._operand(placed, "weights", placed.paths.weights, weights * placed.streamed)
         for part in placed.dies:
             joules = np.asarray(die_energy_j(placed.operator, demand, batch, part.rates, part.share))
             self.die_j += placed.operator.count * part.count * float(self._times @ joules)
+
+    def _add_experts(self, placed: PlacedOperator, experts: PlacedExperts, demand: Demand, batch: Batch) -> None:
+        """Experts placed whole: each die reads its own."""
+        read = expert_bytes(placed, experts, self.hardware.precision, np.asarray(demand.rows))
+        whole = np.maximum(np.asarray(demand.weight_bytes), 1e-300)
+        load = experts.placement.load_share.tolist()
+        for die, (path, rates) in enumerate(zip(experts.paths, experts.rates, strict=True)):
+            self._operand(placed, "weights", path, float(self._times @ read[:, die]) * placed.streamed)
+            share = DieShare(load[die], parallelism="expert", weights=read[:, die] / whole)
+            joules = np.asarray(die_energy_j(placed.operator, demand, batch, rates, share))
+            self.die_j += placed.operator.count * float(self._times @ joules)
 
     def _add_by_features(self, placed: PlacedOperator) -> None:
         window = placed.operator.window

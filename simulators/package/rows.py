@@ -11,6 +11,7 @@ from hydra_dse.model.operators import Batch, Demand
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import activity, compute_time_s
 from simulators.package.coefficients import PlacedOperator
+from simulators.package.experts import expert_seconds
 from simulators.package.lines import undominated_lines
 
 FloatArray = NDArray[np.float64]
@@ -23,6 +24,8 @@ def row_batch(rows: FloatArray) -> Batch:
 
 def row_seconds(placed: PlacedOperator, precision: Precision, link_bytes_per_s: float, rows: FloatArray) -> FloatArray:
     """Return the time of all instances of an operator for each number of rows."""
+    if placed.experts is not None:
+        return expert_seconds(placed, placed.experts, precision, link_bytes_per_s, rows)
     batch = row_batch(rows)
     demand = placed.operator.demand(batch, precision)
     longest = np.zeros(len(rows))

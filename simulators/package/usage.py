@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simulators.iteration import Attended, Composition
 from simulators.package.coefficients import PlacedHardware, PlacedOperator, PlacedPool
 from simulators.package.decode import DecodeUsage
+from simulators.package.experts import expert_bytes
 from simulators.package.lines import affine_demand, depends_on_rows_only, undominated
 from simulators.package.rows import demand_at
 
@@ -54,11 +55,20 @@ class UsageTable:
             self._table[at + 1, -len(transfer.link_bytes) :] += per_row * transfer.link_bytes
         if placed.operator.routing is not None:
             self._experts.append(placed)
-            self._table = np.concatenate((self._table, per_byte[None, :]))
+            self._table = np.concatenate((self._table, self._per_expert_byte(placed, per_byte, capacity)))
             return
         one, two = np.asarray(demand_at(placed, self._precision, np.array((1.0, 2.0))).weight_bytes).tolist()
         self._table[at] += (2.0 * one - two) * per_byte
         self._table[at + 1] += (two - one) * per_byte
+
+    def _per_expert_byte(self, placed: PlacedOperator, per_byte: FloatArray, capacity: float) -> FloatArray:
+        """Busy seconds per byte of expert weights: one row, or one a die where experts are placed whole."""
+        if placed.experts is None:
+            return per_byte[None, :]
+        factor = placed.operator.count * placed.streamed
+        return np.array(
+            [factor * np.concatenate((path.site_s, path.link_bytes / capacity)) for path in placed.experts.paths]
+        )
 
     def _add_lines(self, placed: PlacedOperator, window: int, capacity: float) -> None:
         """An operator with caches: its bytes are affine in the features of a composition."""
@@ -136,11 +146,16 @@ class UsageTable:
 
     def _weights_of_experts(self, rows: int) -> list[float]:
         if rows not in self._expert_bytes:
-            at = np.array((float(rows),))
             self._expert_bytes[rows] = [
-                float(np.asarray(demand_at(placed, self._precision, at).weight_bytes)[0]) for placed in self._experts
+                amount for placed in self._experts for amount in self._bytes_of_experts(placed, float(rows))
             ]
         return self._expert_bytes[rows]
+
+    def _bytes_of_experts(self, placed: PlacedOperator, rows: float) -> list[float]:
+        if placed.experts is not None:
+            read: list[float] = expert_bytes(placed, placed.experts, self._precision, np.array((rows,)))[0].tolist()
+            return read
+        return [float(np.asarray(demand_at(placed, self._precision, np.array((rows,))).weight_bytes)[0])]
 
 
 class Contended(Protocol):

@@ -86,9 +86,9 @@ def test_rows_made_together_hold_the_numbers_of_the_row_maker() -> None:
         placement = on.placement or Placement(())
         mapped = map_design(on, MODEL)
         load = LinkLoad(on.package, placement)
-        single = RowMaker(on.package, mapped, load, lambda die: die_rates(die, real(), MODEL.precision)).row(
-            mapped.pools[0]
-        )
+        single = RowMaker(
+            on.package, mapped, load, lambda die: die_rates(die, real(), MODEL.precision), MODEL.precision
+        ).row(mapped.pools[0])
         made = lowered.table
         used = [p for p in range(len(single.link_s)) if made.link_s[row, p].any()]
         assert made.link_s[row, used] == pytest.approx(single.link_s[used], rel=1e-11)
