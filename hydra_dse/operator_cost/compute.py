@@ -63,7 +63,8 @@ def compute_time_s(operator: Operator, demand: Demand, batch: Batch, rates: DieR
         matmul = work.matmul_flops * (load / (rates.matmul_flops_per_s * efficiency))
         vector = work.vector_flops * (load / (rates.vector_flops_per_s * efficiency))
     if operator.reduce_width > 0 and operator.output_width > 0 and operator.kind is not OperatorClass.EMBEDDING:
-        matmul = matmul * inverse_utilisation(rates, *_gemm_shape(operator, demand, rates, part))
+        shape = _gemm_shape(operator, demand, rates, part)
+        matmul = matmul * inverse_utilisation(rates, *shape, varying=part.parallelism == "expert")
     busy = matmul + vector if rates.style == "vector" else np.maximum(matmul, vector)
     return np.maximum(busy, sram_bytes(demand, part) / rates.sram_bytes_per_s)
 

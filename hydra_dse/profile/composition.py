@@ -18,8 +18,10 @@ class MappedClass:
         instances: instances of them that run in an iteration.
         die_groups: names of the die groups that run them together.
         dies: dies of these groups.
-        split: `tensor` (each die holds a slice of every weight) or `replica` (each a share of the rows).
-        imbalance: work of the most loaded die over its fair share, of the worst operator (1 = even).
+        split: `tensor` (each die holds a slice of every weight), `replica` (each a share of the rows) or `expert` (each
+            some experts whole).
+        imbalance: work of the most loaded die over its fair share, of the worst operator (1 = even); of experts in
+            the mean over routings.
         resident_share: share of the weights that stays in SRAM and is not streamed.
     """
 

@@ -1,22 +1,18 @@
 """Time of experts placed whole on dies: the mean over routings of the most loaded resource.
 
 Which die is busiest changes from layer to layer and from iteration to iteration, so the mean of the maximum is above
-the maximum of the means, most of all where a die reads none or a few experts.  With `T` rows die `j` reads `D_j`
-experts, a sum of independent events (Poisson-binomial), and works on `N_j` expert rows (about normal); dies are taken
-as independent, both counts of a die as rising together.  The mean of
+the maximum of the means, most of all where a die reads none or a few experts.  The mean of
 
     max(slowest die, busiest site, busiest link)
 
-is a sum over a Latin hypercube of the quantiles of all dies (McKay, Beckman and Conover 1979).  Times are kept at some
-numbers of rows; between them they follow a power law.
+is taken over the quantiles of `hydra_dse.profile.expert_loads`.  Times are kept at some numbers of rows; between them
+they follow a power law.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +22,11 @@ from hydra_dse.model.operators import Batch, Operator
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import DieRates, DieShare, compute_time_s, die_energy_j
 from hydra_dse.profile.envelope import envelope
-from hydra_dse.rng import derive
+from hydra_dse.profile.expert_loads import loads_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-POINTS = 256
 NODES = np.unique(np.concatenate((np.arange(1, 5), np.round(2.0 ** np.arange(2, 14.5, 0.5))))).astype(np.float64)
 """Numbers of rows at which times are kept."""
 _TINY = 1e-300
@@ -83,7 +78,7 @@ def expert_cost(
     tokens: FloatArray,
 ) -> ExpertCost:
     """Return what one instance costs for each number of rows, shape (tokens,)."""
-    read, rows = drawn_loads(experts, tokens)
+    read, rows = loads_of(experts, tokens)
     batch = Batch(prefill_tokens=tokens[:, None, None], emitted_tokens=tokens[:, None, None])
     demand = operator.demand(batch, precision)
     distinct = np.maximum(experts.routing.distinct(tokens), _TINY)
@@ -126,58 +121,6 @@ def _alike(rates: Sequence[DieRates]) -> list[tuple[DieRates, list[int]]]:
     for die, rate in enumerate(rates):
         groups.setdefault(id(rate), (rate, []))[1].append(die)
     return list(groups.values())
-
-
-_KNOWN: OrderedDict[object, tuple[FloatArray, FloatArray]] = OrderedDict()
-_KNOWN_SIZE = 64
-
-
-def drawn_loads(experts: ExpertPlacement, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Quantiles of the experts that each die reads and of its expert rows, each shape (tokens, POINTS, dies)."""
-    key = (experts.routing, experts.served.shape, experts.served.tobytes(), tokens.tobytes())
-    if key not in _KNOWN:
-        _KNOWN[key] = _loads(experts, tokens)
-        if len(_KNOWN) > _KNOWN_SIZE:
-            _KNOWN.popitem(last=False)
-    return _KNOWN[key]
-
-
-def _loads(experts: ExpertPlacement, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
-    dies, routing = len(experts.share), experts.routing
-    rng = derive(0, "loads of experts", dies)
-    strata = (np.arange(POINTS) + 0.5) / POINTS
-    order = np.stack([rng.permutation(POINTS) for _ in range(dies)], axis=1)
-    read = _quantiles(experts, tokens, strata)[:, order, np.arange(dies)]
-    mean = experts.load_share * routing.top_k
-    # Expert rows of a token on a die: hypergeometric variance, as of experts drawn without replacement.
-    left = (routing.experts - routing.top_k) / max(routing.experts - 1, 1)
-    variance = mean * (1.0 - mean / routing.top_k) * left
-    normal = np.array([NormalDist().inv_cdf(float(u)) for u in strata])[order]
-    rows = mean * tokens[:, None, None] + np.sqrt(variance * tokens[:, None, None]) * normal
-    return read, np.where(read > 0, np.maximum(rows, read), 0.0)
-
-
-def _quantiles(experts: ExpertPlacement, tokens: FloatArray, at: FloatArray) -> FloatArray:
-    """Experts that each die reads with probability `at` or less, shape (tokens, at, dies)."""
-    hit = experts.routing.inclusion[:, None] * experts.served
-    found = np.zeros((len(tokens), len(at), hit.shape[1]))
-    for die in range(hit.shape[1]):
-        mine = hit[:, die][hit[:, die] > 0]
-        touched = 1.0 - (1.0 - mine) ** tokens[:, None]
-        upto = _poisson_binomial(touched).cumsum(axis=1)
-        found[:, :, die] = (upto[:, None, :-1] < at[None, :, None] * upto[:, None, -1:]).sum(axis=2)
-    return found
-
-
-def _poisson_binomial(probabilities: FloatArray) -> FloatArray:
-    """Distribution of the number of events, shape (tokens, events + 1), for probabilities (tokens, events)."""
-    count = np.zeros((len(probabilities), probabilities.shape[1] + 1))
-    count[:, 0] = 1.0
-    for event in range(probabilities.shape[1]):
-        moved = count * probabilities[:, event, None]
-        count -= moved
-        count[:, 1:] += moved[:, :-1]
-    return count
 
 
 def between_nodes(table: FloatArray, row: IntArray, tokens: FloatArray) -> FloatArray:

@@ -95,20 +95,20 @@ def _drawn(routing: Routing, shape: tuple[int, int], served: bytes, rows: int) -
     share = np.frombuffer(served).reshape(shape)
     draws = min(MOST_DRAWS, max(FEWEST_DRAWS, TOKENS_DRAWN // rows))
     rng = derive(0, "drawn routings", routing, rows)
-    read, worked = np.zeros((draws, shape[1])), np.zeros((draws, shape[1]))
-    for draw in range(draws):
-        chosen = _choose(routing, rows, rng)
-        dies = _dies(share, chosen, rng)
-        pairs = np.unique(dies * shape[0] + chosen)
-        read[draw] = np.bincount(pairs // shape[0], minlength=shape[1])
-        worked[draw] = np.bincount(dies.ravel(), minlength=shape[1])
+    chosen = _choose(routing, draws * rows, rng)
+    draw = np.repeat(np.arange(draws), rows)[:, None]
+    die = draw * shape[1] + _dies(share, chosen, rng)
+    pairs = np.zeros(draws * shape[1] * shape[0], dtype=bool)
+    pairs[(die * shape[0] + chosen).ravel()] = True
+    read = pairs.reshape(draws, shape[1], shape[0]).sum(axis=2, dtype=np.float64)
+    worked = np.bincount(die.ravel(), minlength=draws * shape[1]).reshape(draws, shape[1]).astype(np.float64)
     return read, worked
 
 
 def _choose(routing: Routing, tokens: int, rng: np.random.Generator) -> IntArray:
     """Experts of each token, shape (tokens, top_k): the first clocks to ring."""
     with np.errstate(divide="ignore"):
-        rings = rng.standard_exponential((tokens, routing.experts)) / routing.popularity
+        rings = rng.standard_exponential((tokens, routing.experts), dtype=np.float32) / routing.popularity.astype("f4")
     return np.argpartition(rings, routing.top_k - 1, axis=1)[:, : routing.top_k]
 
 
