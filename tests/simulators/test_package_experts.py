@@ -18,7 +18,7 @@ from hydra_dse.workload import RoutingSkew, with_skew
 from simulators.iteration import Attended, Composition
 from simulators.package import PackageCost, ledger_of
 from simulators.package.experts import drawn
-from simulators.serving.simulator import build_system
+from simulators.serving.build import build_system
 from tests.mapping import pieces
 
 CALIBRATION = load_calibration()
