@@ -113,6 +113,14 @@ class MappingSection(Section):
     sram_weight_share: Share = 0.5
     expert_placement: Literal["round_robin", "popularity"] = "round_robin"
     replicated_experts: Annotated[Count, Field(le=4096)] = 0
+    pipeline: Annotated[PositiveCount, Field(le=64)] = 1
+
+    @model_validator(mode="after")
+    def _experts_in_one_stage(self) -> MappingSection:
+        if self.pipeline > 1 and self.parallelism == "expert":
+            raise at_key("pipeline", f"{self.pipeline} stages with experts placed whole are not modelled; use 1 stage")
+        return self
+
     models: dict[Name, Annotated[list[Name], Field(min_length=1)]] = Field(default_factory=dict)
     cache: Literal["shared", "equal"] = "shared"
 

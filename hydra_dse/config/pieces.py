@@ -53,6 +53,7 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
         section.sram_weight_share,
         section.expert_placement,
         section.replicated_experts,
+        section.pipeline,
         models,
         section.cache,
     )

@@ -19,6 +19,7 @@ from hydra_dse.config.hardware import chiplet_at, load_die, load_from, load_link
 from hydra_dse.config.loader import validate
 from hydra_dse.config.pieces import limits_of, mapping_of, placement_of, policy_of, precision_of, topology_of
 from hydra_dse.design.nouns import Design, MappingChoice, Placement
+from hydra_dse.design.pipeline import pipelined
 from hydra_dse.design.space import Value
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.components import (
@@ -154,7 +155,7 @@ class Template:
             InputError: a value that its place in the file does not accept.
         """
         algorithm, placement = self._placement.of(self, values)
-        return Design(
+        design = Design(
             package=self.package(values),
             policy=self._policy.of(self, values),
             mapping=self._mapping.of(self, values),
@@ -164,6 +165,7 @@ class Template:
             parameters=parameters,
             name=name,
         )
+        return pipelined(design)
 
     def faults(self, values: Values) -> list[Fault]:
         """Return every fault that building the design of these values meets."""

@@ -42,6 +42,7 @@ class MappingChoice:
         expert_placement: of expert parallelism: `"round_robin"`, or `"popularity"` (the most popular expert first, to
             the least loaded die).
         replicated_experts: of expert parallelism: how many of the most popular experts have a copy at every die.
+        pipeline: stages of consecutive blocks, each on its own part of every die group (see `design.pipeline`).
         models: model name → names of the die groups that serve it; a model not named is served by all of them.
         cache: how models that share memory divide what caches may fill: `"shared"` (whoever comes first) or
             `"equal"` (a fixed equal part each).
@@ -54,6 +55,7 @@ class MappingChoice:
     sram_weight_share: float = 0.5
     expert_placement: str = "round_robin"
     replicated_experts: int = 0
+    pipeline: int = 1
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache: str = "shared"
     only: tuple[str, ...] = ()

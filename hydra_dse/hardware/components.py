@@ -172,6 +172,7 @@ class DieGroup:
         count: how many.
         families: operator families it serves natively: `"attention"`, `"ssm"`; empty = all.
         phase: `"prefill"`, `"decode"` or `"any"`.
+        stage: of a pipeline, from 0.
     """
 
     name: str
@@ -179,6 +180,7 @@ class DieGroup:
     count: int
     families: tuple[str, ...] = ()
     phase: str = "any"
+    stage: int = 0
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ class LedgerRow:
     """One operand of one operator over all its instances, in bytes per iteration by memory site.
 
     `operand` is `"weights"`, `"kv read"`, `"kv write"`, `"state read"`, `"state write"` or `"activations (gather)"`,
-    `"activations (reduce)"`, `"activations (dispatch)"`, `"activations (combine)"`, `"activations (forward)"` (between
-    dies; no site).  `copies`: how often it is streamed.
+    `"activations (reduce)"`, `"activations (dispatch)"`, `"activations (combine)"`, `"activations (forward)"`,
+    `"activations (stage)"` (between dies; no site).  `copies`: how often it is streamed.
     """
 
     pool: str

@@ -37,7 +37,7 @@ def token(noun: Hashable) -> int:
 def components_key(package: Package) -> tuple[object, ...]:
     """Key of the dies and stacks of a package."""
     return (
-        tuple((g.name, token(g.chiplet), g.count, g.families, g.phase) for g in package.dies),
+        tuple((g.name, token(g.chiplet), g.count, g.families, g.phase, g.stage) for g in package.dies),
         tuple((g.name, token(g.stack), g.count) for g in package.memories),
     )
 
@@ -57,5 +57,5 @@ def package_key(package: Package) -> tuple[object, ...]:
 def mapping_key(choice: MappingChoice) -> tuple[object, ...]:
     """Key of a mapping choice."""
     named = tuple((kind, choice.groups[kind]) for kind in sorted(choice.groups))
-    experts = choice.expert_placement, choice.replicated_experts
+    experts = choice.expert_placement, choice.replicated_experts, choice.pipeline
     return named, choice.parallelism, choice.homes, choice.sram_weight_share, *experts, choice.only

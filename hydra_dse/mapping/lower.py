@@ -29,6 +29,7 @@ from hydra_dse.mapping.nouns import (
     MemorySite,
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.stages import handed_on, stages_of
 from hydra_dse.mapping.transfers import transfers_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Operator, OperatorClass
@@ -99,7 +100,7 @@ def _expert_bytes(design: Design, operands: Operands) -> dict[Routing, float]:
 
 def expert_homes(design: Design, site_share: FloatArray, routing: Routing) -> ExpertPlacement | None:
     """Where the experts of a routing lie: at the dies of the last pool (the one that decodes)."""
-    members = groups_of_pool(design.package, pool_names(design)[-1])
+    members = groups_of_pool(design.package, pool_names(design)[-1], design.mapping.only)
     chosen = groups_of_class(members, design.mapping, OperatorClass.EXPERTS)
     if not chosen or not len(site_share):
         return None
@@ -154,27 +155,42 @@ class _PoolMapper:
         """Return the mapped pool."""
         if not self.members:
             return MappedPool(name, (), ())
-        homes = self._execution_group(self.members)
         groups: list[ExecutionGroup] = []
-        index = self._groups_of_operators(groups, homes, name)
-        placed = [(o, index[_key(o)]) for o in self.operands.operators if _key(o) in index]
+        operators: list[MappedOperator] = []
+        before: ExecutionGroup | None = None
+        for stage, mine in enumerate(stages_of(self.operands, self.choice.pipeline)):
+            members = tuple(group for group in self.members if group.stage == stage)
+            if not members:
+                continue
+            part = replace(self, members=members)
+            homes = part._execution_group(members)
+            mapped = part._stage(name, mine, homes, groups)
+            if before is not None and mapped and self.operands.model is not None:
+                arriving = handed_on(before, homes, float(self.operands.model.hidden_size))
+                mapped[0] = replace(mapped[0], transfers=(*arriving, *mapped[0].transfers))
+            operators += mapped
+            before = homes
+        return MappedPool(name, tuple(groups), tuple(operators))
+
+    def _stage(
+        self, name: str, operators: Sequence[Operator], homes: ExecutionGroup, groups: list[ExecutionGroup]
+    ) -> list[MappedOperator]:
+        """Map the operators of a stage to its dies, appending the execution groups they need."""
+        index = self._groups_of_operators(operators, groups, homes, name)
+        placed = [(o, index[_key(o)]) for o in operators if _key(o) in index]
         moves = transfers_of(placed, groups, homes)
         resident = self._resident_share([(operator, groups[group]) for operator, group in placed])
         shares = [tuple(group.work_share.tolist()) for group in groups]
-        return MappedPool(
-            name,
-            tuple(groups),
-            tuple(
-                MappedOperator(
-                    operator=operator,
-                    group=group,
-                    imbalance=self._imbalance(operator, groups[group], shares[group]),
-                    resident_share=resident if keeps_weights(operator) else 0.0,
-                    transfers=move,
-                )
-                for (operator, group), move in zip(placed, moves, strict=True)
-            ),
-        )
+        return [
+            MappedOperator(
+                operator=operator,
+                group=group,
+                imbalance=self._imbalance(operator, groups[group], shares[group]),
+                resident_share=resident if keeps_weights(operator) else 0.0,
+                transfers=move,
+            )
+            for (operator, group), move in zip(placed, moves, strict=True)
+        ]
 
     @property
     def _splits(self) -> bool:
@@ -186,12 +202,12 @@ class _PoolMapper:
         return imbalance(operator.parallel_units, shares) if self._splits else 1.0
 
     def _groups_of_operators(
-        self, groups: list[ExecutionGroup], homes: ExecutionGroup, pool: str
+        self, operators: Sequence[Operator], groups: list[ExecutionGroup], homes: ExecutionGroup, pool: str
     ) -> dict[tuple[OperatorClass, Routing | None], int]:
         """Append the execution groups that the operators need; return the group of each that has one."""
         index: dict[tuple[OperatorClass, Routing | None], int] = {}
         numbers: dict[tuple[tuple[str, ...], Routing | None], int] = {}
-        for key in dict.fromkeys(_key(operator) for operator in self.operands.operators):
+        for key in dict.fromkeys(_key(operator) for operator in operators):
             kind, routing = key
             chosen = groups_of_class(self.members, self.choice, kind)
             if not chosen:

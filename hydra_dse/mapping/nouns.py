@@ -59,8 +59,8 @@ class Transfer:
         share: shape (sources, targets): bytes moved per byte of the operand; entries of a die to itself are 0.
         elements_per_token: width of the operand, in elements per row of the operator.
         kind: `"gather"` (residual stream to the group), `"reduce"` (partial sums to the residual stream),
-            `"dispatch"` (tokens to the dies of their experts), `"combine"` (back from them) or `"forward"` (from the
-            group of the preceding operator).
+            `"dispatch"` (tokens to the dies of their experts), `"combine"` (back from them) `"forward"` (from the
+            group of the preceding operator) or `"stage"` (residual stream to the next stage of a pipeline).
     """
 
     sources: tuple[int, ...]

@@ -20,6 +20,7 @@ class Operands:
     weight_bytes: float
     kv_bytes_per_token: float
     state_bytes_per_sequence: float
+    model: Model | None = None
 
 
 # Keyed by identity because hashing a model of a hundred blocks costs more than a mapping; the value keeps the
@@ -43,6 +44,7 @@ def operands_of(model: Model, precision: Precision | None = None) -> Operands:
                 weight_bytes=weight_bytes(model, precision),
                 kv_bytes_per_token=kv_bytes_per_token(model, precision),
                 state_bytes_per_sequence=state_bytes_per_sequence(model, precision),
+                model=model,
             ),
         )
     return _KNOWN[key][1]

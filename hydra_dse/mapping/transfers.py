@@ -50,7 +50,7 @@ def transfers_of(
         elif previous is not None and _follows(operator, previous[0]) and previous[1] != group:
             # Half of what an operator holds per token is its input, half its output.
             width = operator.activation_elements_per_token / 2
-            mine += _transfer(_forward(groups[previous[1]], groups[group]), width, "forward")
+            mine += _transfer(forward_shares(groups[previous[1]], groups[group]), width, "forward")
         if operator.reduce_elements_per_token > 0:
             if group not in reduces:
                 reduces[group] = _reduce(groups[group], homes)
@@ -75,7 +75,7 @@ def _gather(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
     if group.experts is not None:
         return homes.dies, group.dies, _dispatch(group, homes, group.experts)
     if group.parallelism == "replica":
-        return _forward(homes, group)
+        return forward_shares(homes, group)
     share = np.repeat(homes.work_share[:, None], len(group.dies), axis=1)
     return homes.dies, group.dies, _without_self(share, homes.dies, group.dies)
 
@@ -84,7 +84,7 @@ def _reduce(group: ExecutionGroup, homes: ExecutionGroup) -> Shares:
     if group.experts is not None:
         return group.dies, homes.dies, _dispatch(group, homes, group.experts).T
     if group.parallelism == "replica":
-        return _forward(group, homes)
+        return forward_shares(group, homes)
     share = np.repeat(homes.work_share[None, :], len(group.dies), axis=0)
     return group.dies, homes.dies, _without_self(share, group.dies, homes.dies)
 
@@ -95,7 +95,8 @@ def _dispatch(group: ExecutionGroup, homes: ExecutionGroup, experts: ExpertPlace
     return _without_self(np.outer(homes.work_share, experts.visits) + near, homes.dies, group.dies)
 
 
-def _forward(source: ExecutionGroup, target: ExecutionGroup) -> Shares:
+def forward_shares(source: ExecutionGroup, target: ExecutionGroup) -> Shares:
+    """Bytes from each die of one group to each of another when an operand moves from one to the other."""
     share = overlaps(source.work_share, target.work_share)
     return source.dies, target.dies, _without_self(share, source.dies, target.dies)
 

@@ -9,6 +9,7 @@ from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
 from hydra_dse.mapping.lower import stored_weights
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.stages import stages_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation
 
@@ -64,18 +65,24 @@ def die_violations(design: Design, operands: Operands) -> tuple[Violation, ...]:
 
 
 def _unmapped(design: Design, operands: Operands, pool: str, groups: tuple[DieGroup, ...]) -> list[Violation]:
-    kinds = dict.fromkeys(operator.kind for operator in operands.operators)
-    return [
-        Violation(
-            f"no die group of pool {pool!r} runs {kind.value!r} operators",
-            1,
-            0,
-            "die groups",
-            (f"add a die group of that family to pool {pool!r}", f"map {kind.value!r} to another group"),
-        )
-        for kind in kinds
-        if not groups_of_class(groups, design.mapping, kind)
-    ]
+    degree = design.mapping.pipeline
+    found = []
+    for stage, operators in enumerate(stages_of(operands, degree)):
+        mine = tuple(group for group in groups if group.stage == stage)
+        where = f"of pool {pool!r}" if degree == 1 else f"in stage {stage + 1} of {degree} of pool {pool!r}"
+        levers = (f"add a die group of that family to pool {pool!r}",)
+        found += [
+            Violation(
+                f"no die group {where} runs {kind.value!r} operators",
+                1,
+                0,
+                "die groups",
+                (*levers, f"map {kind.value!r} to another group" if degree == 1 else "fewer stages or more dies"),
+            )
+            for kind in dict.fromkeys(operator.kind for operator in operators)
+            if not groups_of_class(mine, design.mapping, kind)
+        ]
+    return found
 
 
 def _unsupported(operands: Operands, groups: tuple[DieGroup, ...]) -> list[Violation]:

@@ -80,6 +80,32 @@ def test_iteration_times_of_estimator_and_simulator_agree_within_5_percent(
         assert estimated == pytest.approx(simulated, rel=0.05), (pool, prompt, sequences)
 
 
+@pytest.mark.parametrize("degree", [2, 3])
+def test_stages_of_a_pipeline_take_the_same_time_in_estimator_and_simulator(degree: int) -> None:
+    model = load_model("llama-3.1-8b")
+    dies = ["dies.Ap.count=3", "dies.Mp.count=4", "dies.Ad.count=3", "dies.Md.count=8"]
+    design, violations = place_design(
+        load_design("hydra-24-nemotron-chat", [*dies, f"mapping.pipeline={degree}"]), model, 0
+    )
+    assert not violations
+    profile = build_profile([design], model, CALIBRATION)
+    costs, _ = build_system(design, model, CALIBRATION)
+    for pool, prompt, sequences in (("decode", 0, 1), ("decode", 0, 16), ("prefill", 300, 0)):
+        estimated = float(np.asarray(profile.pools[pool].time_s(batch(float(prompt), float(sequences))))[0, 0])
+        cost = costs[pool]
+        work = cost.work(composition(cost, prompt, sequences))
+        assert estimated == pytest.approx(work.duration_s, rel=1e-6)
+        busy = profile.pools[pool].busy_s(batch(float(prompt), float(sequences)))
+        for name, share in zip(cost.usages.die_names, cost.usages_of(work), strict=False):
+            expected = float(np.asarray(busy[name])[0, 0]) if name in busy else 0.0
+            assert share * work.duration_s == pytest.approx(expected, rel=1e-6)
+    cost = costs["decode"]
+    cost.count(cost.work(composition(cost, 0, 16)))
+    moved = ledger_of(cost, cost.snapshot()).operands["activations (stage)"]
+    # Each hand-over crosses at least one link: 16 tokens of the model's width in bf16.
+    assert moved.link_bytes.sum() >= (degree - 1) * 16 * model.hidden_size * 2.0
+
+
 def hand_made(routing: Routing, copies: int = 0) -> PackageCost:
     """Two dies above a stack each; one mixture of four experts, and nothing else."""
     from hydra_dse.mapping import map_operands
