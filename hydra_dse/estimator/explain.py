@@ -46,7 +46,7 @@ class StackMemory:
     Attributes:
         site: name of the memory site: a stack, or the memory of a die.
         capacity_bytes: all of it.
-        weight_bytes: the site's part of the one copy of the weights.
+        weight_bytes: the site's part of the one copy of the weights, and experts placed whole that lie there.
         kv_bytes: KV cache at the mean occupancy.
         state_bytes: recurrent state at the mean occupancy.
         left_bytes: the rest, the watermark included.
@@ -194,8 +194,8 @@ def _notes(offered: float, served: float, count: int) -> tuple[str, ...]:
 
 def _memory(names: Sequence[str], plan: MemoryPlan, kv: float, state: float) -> tuple[StackMemory, ...]:
     """Weights and caches lie on all sites in the same proportion."""
-    total = float(plan.weight_bytes.sum())
-    share = plan.weight_bytes / total if total > 0 else np.zeros(len(names))
+    # Caches lie over all sites by bandwidth; weights too, but for experts placed whole.
+    share = plan.cache_share if len(plan.cache_share) else np.zeros(len(names))
     return tuple(
         StackMemory(
             site=name,

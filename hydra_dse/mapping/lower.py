@@ -127,6 +127,7 @@ def memory_plan(sites: Sequence[MemorySite], operands: Operands, weights: FloatA
         cache_bytes=max(0.0, left),
         kv_bytes_per_token=operands.kv_bytes_per_token,
         state_bytes_per_sequence=operands.state_bytes_per_sequence,
+        cache_share=share,
     )
 
 

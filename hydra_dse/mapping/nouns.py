@@ -16,7 +16,7 @@ dies that have some (a GPU), in the order of those dies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,7 @@ class MemoryPlan:
         cache_bytes: memory left for KV and state over all stacks that can be used in proportion (a stack that
             fills first bounds it).
         kv_bytes_per_token, state_bytes_per_sequence: of the served model at its precision.
+        cache_share: share of the caches that lies in each stack, shape (stacks,); sums to 1.
     """
 
     capacity_bytes: FloatArray
@@ -142,6 +143,7 @@ class MemoryPlan:
     cache_bytes: float
     kv_bytes_per_token: float
     state_bytes_per_sequence: float
+    cache_share: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)

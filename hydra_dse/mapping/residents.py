@@ -13,7 +13,7 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.mapping.groups import groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
-from hydra_dse.mapping.lower import memory_plan
+from hydra_dse.mapping.lower import memory_plan, stored_weights
 from hydra_dse.mapping.operands import operands_of, precision_of
 from hydra_dse.mapping.violations import mapping_violations
 from hydra_dse.model.blocks import Model
@@ -51,7 +51,8 @@ def residents_of(design: Design, models: Sequence[Model]) -> tuple[Resident, ...
     _check_names(design, models)
     if len(models) == 1:
         operands = operands_of(models[0], precision_of(design, models[0]))
-        cache = memory_plan(memory_sites(design.package), operands).cache_bytes
+        sites = memory_sites(design.package)
+        cache = memory_plan(sites, operands, stored_weights(design, operands, sites)).cache_bytes
     else:
         bound, weights = _memory(design, models)
         cache = max(0.0, bound - sum(weights))
@@ -88,11 +89,17 @@ def residents_violations(design: Design, models: Sequence[Model]) -> tuple[Viola
 
 
 def _memory(design: Design, models: Sequence[Model]) -> tuple[float, list[float]]:
-    """Bytes that fit until the first stack is full, spread by bandwidth, and the weights of each model."""
+    """Bytes that fit until the first stack is full, spread by bandwidth, and the weights of each model.
+
+    What experts placed whole hold beyond the share of a stack is taken off its capacity.
+    """
     sites = memory_sites(design.package)
-    weights = [operands_of(model, precision_of(design, model)).weight_bytes for model in models]
-    pairs = zip(sites, bandwidth_shares(sites).tolist(), strict=True) if sites else ()
-    return min((site.capacity_bytes / part for site, part in pairs if part > 0), default=0.0), weights
+    share = bandwidth_shares(sites)
+    operands = [operands_of(model, precision_of(design, model)) for model in models]
+    weights = [part.weight_bytes for part in operands]
+    uneven = sum((stored_weights(design, part, sites) - part.weight_bytes * share for part in operands), 0.0 * share)
+    pairs = zip(sites, share.tolist(), uneven.tolist(), strict=True) if sites else ()
+    return min(((site.capacity_bytes - more) / part for site, part, more in pairs if part > 0), default=0.0), weights
 
 
 def _groups(design: Design, model: Model) -> tuple[str, ...]:

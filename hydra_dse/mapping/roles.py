@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
+from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.components import DieGroup
 from hydra_dse.mapping.nouns import MappedDesign, MappedPool
 
@@ -51,8 +52,16 @@ class RolePlan:
 
 
 def role_plan(design: Design) -> RolePlan:
-    """Return the role states that a policy asks for and the dies allow; one where dies do not cross."""
-    policy = design.policy
+    """Return the role states that a policy asks for and the dies allow; one where dies do not cross.
+
+    Raises:
+        InputError: dies that cross while experts lie whole on dies, or in the stages of a pipeline.
+    """
+    policy, mapping = design.policy, design.mapping
+    if policy.task_map == "elastic" and (mapping.parallelism == "expert" or mapping.pipeline > 1):
+        what = "experts placed whole" if mapping.parallelism == "expert" else f"{mapping.pipeline} pipeline stages"
+        message = f"task_map 'elastic' with {what} is not modelled; use task_map: static, or parallelism: tensor"
+        raise InputError(Fault(message))
     wanted = {"decode": policy.role_units_to_prefill, "prefill": policy.role_units_to_decode}
     if policy.task_map != "elastic":
         wanted = dict.fromkeys(wanted, 0)

@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hydra_dse.config import load_design
+from hydra_dse.config.workloads import load_model
 from hydra_dse.design.nouns import Design, MappingChoice
+from hydra_dse.errors import InputError
 from hydra_dse.hardware.components import DieGroup, MemoryGroup
-from hydra_dse.mapping import ledger, map_operands, traffic
+from hydra_dse.mapping import ledger, map_design, map_operands, residents_of, role_plan, traffic
 from hydra_dse.mapping.experts import place_experts, read_elsewhere, stored_shares
 from hydra_dse.mapping.operands import Operands
 from hydra_dse.mapping.violations import memory_violations
@@ -148,6 +151,22 @@ def test_memory_per_stack_counts_the_experts_it_holds() -> None:
     assert found[0].demand == pytest.approx(1600 * 2 / 3)
     even = replace(design, package=small, mapping=MappingChoice())
     assert memory_violations(even, Operands(mixture(three), PRECISION, 1600.0, 0.0, 0.0)) == ()
+
+
+def test_dies_that_hold_experts_do_not_change_roles() -> None:
+    design = replace(experts_on(), policy=Policy(serving="disaggregated", task_map="elastic"))
+    with pytest.raises(InputError, match="experts placed whole is not modelled"):
+        role_plan(design)
+
+
+def test_what_experts_leave_of_the_fullest_stack_bounds_the_caches_of_a_served_model() -> None:
+    model = load_model("gpt-oss-20b")
+    design = load_design("hydra-24-nemotron-chat", ["mapping.parallelism=expert"])
+    [resident] = residents_of(design, [model])
+    plan = map_design(design, model).memory
+    assert resident.cache_bytes == plan.cache_bytes
+    assert plan.cache_bytes == pytest.approx(6 * float((plan.capacity_bytes - plan.weight_bytes).min()))
+    assert plan.cache_bytes < float((plan.capacity_bytes - plan.weight_bytes).sum())
 
 
 def test_prefill_dies_read_experts_from_where_decode_dies_keep_them() -> None:
