@@ -143,7 +143,7 @@ class PolicySection(Section):
     max_waiting: PositiveCount | None = None
     ageing: Annotated[Seconds, Field(gt=0)] | None = None
     class_preemption: Flag = False
-    task_map: Literal["static", "elastic"] = "static"
+    task_map: Literal["static", "elastic", "stealing", "fcfs"] = "static"
     role_up_prompts: PositiveCount = 4
     role_down_prompts: Count = 0
     role_unit_dies: PositiveCount = 1
@@ -183,6 +183,10 @@ class PolicySection(Section):
     def _pools_to_cross(self) -> PolicySection:
         if self.task_map != "static" and self.serving != "disaggregated":
             raise at_key("task_map", f"{self.task_map!r} needs two pools; use serving: disaggregated, or static")
+        if self.task_map in ("stealing", "fcfs") and self.batches_in_flight > 1:
+            raise at_key("batches_in_flight", f"task_map {self.task_map!r} runs one batch per pool; use 1")
+        if self.task_map in ("stealing", "fcfs") and self.batching == "static":
+            raise at_key("batching", f"task_map {self.task_map!r} needs batches that are open; use chunked")
         if self.role_down_prompts >= self.role_up_prompts:
             raise at_key(
                 "role_down_prompts",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 SERVING = ("colocated", "disaggregated")
 BATCHING = ("chunked", "prefill_first", "static")
 SCHEDULING = ("fcfs", "sjf", "hrrn", "edf", "least_slack")
-TASK_MAPS = ("static", "elastic")
+TASK_MAPS = ("static", "elastic", "stealing", "fcfs")
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class Policy:
             `k` is overtaken only by those that come within `(k + 1)·ageing_s` of it.  None = they never rise.
         class_preemption: a waiting request takes slots and memory from requests of lower priority in service,
             newest of the lowest first; these are computed again.
-        task_map: which dies of a disaggregated design do which work: `"static"` (each pool its own phase) or
-            `"elastic"` (dies change pools by the number of prompts).
+        task_map: which dies of a disaggregated design do which work: `"static"` (each pool its own phase), `"elastic"`
+            (dies change pools by the number of prompts), `"stealing"` (an idle pool takes the other's work, iteration
+            by iteration) or `"fcfs"` (either pool takes the work that waits for longest).
         role_up_prompts: elastic: with so many prompts waiting or under way, decode dies go over to prefill.
         role_down_prompts: elastic: with so few of them, dies go back.
         role_unit_dies: elastic: dies of every die group that change roles together.

@@ -8,11 +8,11 @@ from dataclasses import replace
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import Resident, map_design, pool_names, residents_of
+from hydra_dse.mapping import Resident, map_design, pool_names, precision_of, residents_of, swapped
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Workload
-from simulators.iteration import Work
+from simulators.iteration import IterationCost, Work
 from simulators.package import PackageCost, PlacedHardware
 from simulators.package.usage import Contended, keep_contended
 from simulators.serving.elastic import elastic_costs
@@ -21,6 +21,9 @@ from simulators.serving.mix import Mix
 from simulators.serving.roles import Roles
 from simulators.serving.server import System
 from simulators.serving.waiting import ClassRules
+
+EXCHANGED = "other "
+"""Marks costs of work that dies do for the other pool."""
 
 
 def build_system(design: Design, model: Model, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
@@ -68,6 +71,8 @@ def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, 
         tables: list[Contended] = [*(cost.usages for cost in costs.values()), moves]
     else:
         costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+        if design.policy.task_map != "static":
+            costs |= _exchanged(design, model, calibration)
         tables = [cost.usages for cost in costs.values()]
     memory, policy = mapped.memory, design.policy
     cache = CacheShape(
@@ -85,7 +90,17 @@ def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, 
             moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
             return Work(moved / bytes_per_s)
 
-    return costs, System(policy, cache, dict(costs), handoff, roles=roles), tables
+    other_phase: dict[str, IterationCost] = {
+        name.removeprefix(EXCHANGED): cost for name, cost in costs.items() if name.startswith(EXCHANGED)
+    }
+    return costs, System(policy, cache, dict(costs), handoff, roles=roles, swapped=other_phase), tables
+
+
+def _exchanged(design: Design, model: Model, calibration: CalibrationSet) -> dict[str, PackageCost]:
+    """Costs of prompts on the decode dies and of decode steps on the prefill dies."""
+    other = swapped(design)
+    hardware = PlacedHardware(other, map_design(other, model), calibration, precision_of(design, model))
+    return {f"{EXCHANGED}{name}": PackageCost(hardware, name) for name in pool_names(other)}
 
 
 def _turns(residents: Sequence[Resident]) -> tuple[dict[str, int], ...]:

@@ -58,7 +58,11 @@ class WindowedSum:
 
 
 class DecodeSet:
-    """Decoding sequences of one engine."""
+    """Decoding sequences of one engine, or of several that take turns at their steps.
+
+    Attributes:
+        running: whether a step of them is under way.
+    """
 
     def __init__(self, block_tokens: int, windows: tuple[int, ...]) -> None:
         self.step = 0
@@ -66,6 +70,7 @@ class DecodeSet:
         self.context = 0
         self.windowed = [WindowedSum(window) for window in windows]
         self.last_step_s = 0.0
+        self.running = False
         self.fresh: dict[Sequence, float] = {}
         self._block_tokens = block_tokens
         self._due = [0] * block_tokens

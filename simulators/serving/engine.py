@@ -53,6 +53,8 @@ class Engine:
     Attributes:
         cost: of its next iteration; dies may join or leave the engine while one runs.
         began_with: the cost of the iteration that runs.
+        costs: by phase, of an engine that may do the work of both.
+        last_prompts_s: end of its last iteration with prompts.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class Engine:
         self.index = index
         self.cost = cost
         self.began_with = cost
+        self.costs: dict[str, IterationCost] = {}
+        self.last_prompts_s = 0.0
         self.planner = planner
         self.limits = limits
         self.prefilling: list[Sequence] = []
@@ -103,6 +107,10 @@ class Engine:
             yield server.processor.run(work)
             self.finish(plan, work)
 
+    def do(self, phase: str) -> None:
+        """Take up work of a phase: what is planned next costs what that phase costs on these dies."""
+        self.cost = self.costs[phase]
+
     def wake(self) -> None:
         """Let a sleeping engine look for work."""
         if self.wakeup is not None:
@@ -111,6 +119,7 @@ class Engine:
 
     def begin(self, plan: Plan) -> Work:
         """Take the memory that the iteration needs and return its work."""
+        self.decoding.running = self.decoding.running or plan.decodes
         if plan.decodes:
             self.server.memory.grow(self.decoding.blocks_due, self.server.env.now)
         work = self.cost.work(self.compose(plan))
@@ -147,7 +156,10 @@ class Engine:
         self.running = False
         self.began_with.count(work)
         if plan.decodes:
+            self.decoding.running = False
             self._finish_step(now)
+        if plan.chunks:
+            self.last_prompts_s = now
         for sequence, tokens in plan.chunks:
             sequence.done += tokens
             if sequence.done == sequence.target:

@@ -72,7 +72,7 @@ class Leaper:
         others = [other for other in server.engines if other is not engine and other.wakeup is None]
         if rival is None or len(others) != 1 or not others[0].running:
             return None
-        closed = len(server.engines) == 2 and server.switcher is None
+        closed = len(server.engines) == 2 and server.switcher is None and not server.takes_any_work
         horizon = server.next_mark_s if closed else min(server.next_mark_s, server.next_arrival_s)
         horizon = min(horizon, server.reuse.next_load_s)
         steps = min(engine.decoding.steps_unchanged(), LONGEST)
@@ -118,8 +118,8 @@ class Leaper:
         A steady batch with a queue behind it is blocked by slots, tokens or memory, and its memory only shrinks.
         """
         server = self.server
-        if server.switcher is not None:
-            return False  # an arrival may move dies
+        if server.switcher is not None or server.takes_any_work:
+            return False  # an arrival may move dies, or be the other pool's next work
         if server.waiting and not server.waiting.new_may_overtake:
             return True
         if engine.pool == "serve":

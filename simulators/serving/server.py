@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import simpy
@@ -26,6 +26,7 @@ from simulators.serving.recorder import Mark, Recorder, TimeSum
 from simulators.serving.reuse import Reuse, prefix_cache_of
 from simulators.serving.roles import Roles, RoleSwitcher
 from simulators.serving.sequence import Sequence
+from simulators.serving.tasks import OldestFirst, PromptThief, StepThief, settle, share_decoding
 from simulators.serving.waiting import ClassRules, WaitingQueue
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class System:
             None where the hand-off is a pointer.
         classes: priority and TTFT bound by class index of the requests.
         roles: role states of an elastic system.
+        swapped: costs of prompts on the decode dies and of decode steps on the prefill dies, where pools take each
+            other's work.
     """
 
     policy: Policy
@@ -52,6 +55,7 @@ class System:
     handoff: Callable[[int], Work] | None = None
     classes: tuple[ClassRules, ...] = ()
     roles: Roles | None = None
+    swapped: dict[str, IterationCost] = field(default_factory=dict)
 
 
 class Server:
@@ -105,6 +109,9 @@ class Server:
         else:
             self.processor, self._admissions = package.processor, package.admissions
             package.add(self)
+        self.takes_any_work = bool(system.swapped)
+        if self.policy.task_map == "fcfs":
+            share_decoding(self)
         self.switcher = None if system.roles is None else RoleSwitcher(self, system.roles)
         for engine in self.engines:
             env.process(engine.run())
@@ -158,7 +165,8 @@ class Server:
     def wake(self, prompts_only: bool = False) -> None:
         """Wake sleeping engines: something that they may wait for has changed."""
         for engine in self.engines:
-            if engine.wakeup is not None and not (prompts_only and engine.pool == "decode"):
+            deaf = prompts_only and engine.pool == "decode" and not self.takes_any_work
+            if engine.wakeup is not None and not deaf:
                 engine.wake()
 
     # -- admission and memory ---------------------------------------------------------------------------------
@@ -239,8 +247,9 @@ class Server:
             for other in sharer.engines:
                 if not other.running:
                     held.extend(other.prefilling)
-                    held.extend(other.decoding.members)
-            candidates.extend((sequence, sharer) for sequence in held)
+                    if not other.decoding.running:
+                        held.extend(other.decoding.members)
+            candidates.extend((sequence, sharer) for sequence in dict.fromkeys(held))
         return candidates
 
     def preempt(self, sequence: Sequence) -> None:
@@ -326,6 +335,14 @@ class Server:
             self._between_pools -= taken
             self.wake(prompts_only=True)
 
+    def give_back(self, engine: Engine) -> None:
+        """Put the decoding sequences of an engine back to the head of the queue for slots."""
+        for sequence in reversed(list(engine.decoding.members)):
+            self.leave(sequence, engine)
+            sequence.engine = None
+            self.handed_over.appendleft(sequence)
+            self._between_pools += 1
+
     def _next_handed_over(self) -> Sequence:
         """The first of the lowest level."""
         if len({rules.priority for rules in self.system.classes}) <= 1:
@@ -359,6 +376,8 @@ class Server:
         """Let engines that wait for memory look again, and dies that change roles leave."""
         if self.switcher is not None:
             self.switcher.iteration_ended(ended)
+        if self.takes_any_work:
+            settle(self, ended)
         for sharer in self.memory_sharers:
             for engine in sharer.engines:
                 if engine.stalled:
@@ -375,14 +394,26 @@ class Server:
             self.memory.prefix.check_unread()
 
 
+def _planners(policy: Policy) -> dict[str, Planner]:
+    """The planner of each pool."""
+    if policy.task_map == "stealing":
+        return {"prefill": StepThief(), "decode": PromptThief()}
+    if policy.task_map == "fcfs":
+        return {"prefill": OldestFirst(), "decode": OldestFirst()}
+    return planners_of(policy)
+
+
 def _engines(server: Server) -> list[Engine]:
     """The engines of a policy: `batches_in_flight` per pool, each with its share of the batch and of the budget."""
     policy = server.policy
-    pools: dict[str, Planner] = planners_of(policy)
+    pools = _planners(policy)
     count = policy.batches_in_flight
     limits = EngineLimits(max(1, policy.max_batch // count), max(1, policy.token_budget // count))
-    return [
+    engines = [
         Engine(server, pool, index, server.system.costs[pool], planner, limits)
         for pool, planner in pools.items()
         for index in range(count)
     ]
+    for engine in engines:
+        engine.costs = {**server.system.swapped, engine.pool: engine.cost}
+    return engines

@@ -150,22 +150,28 @@ class Case:
 
 
 def random_case(seed: int, elastic: bool) -> Case:
-    """A system whose pools are about as fast as each other, give or take a factor of two."""
+    """A system whose pools are about as fast as each other, give or take a factor of two.
+
+    A full prefill iteration has at least twice the tokens at which computing takes as long as reading the weights,
+    and brings at most half as many prompts as decode takes.
+    """
     rng = derive(seed, "role case", int(elastic))
-    prompt = (float(np.exp(rng.uniform(np.log(100), np.log(2000)))), float(rng.uniform(0.3, 1.4)))
-    output = (float(np.exp(rng.uniform(np.log(20), np.log(120)))), float(rng.uniform(0.3, 1.0)))
-    batch = int(rng.choice([16, 32, 64]))
-    # An iteration brings at most half as many prompts as decode takes.
-    budget = int(rng.choice([size for size in (256, 512, 1024, 2048) if size <= max(256, prompt[0] * batch / 2)]))
-    weights = float(rng.uniform(2e-3, 1e-2))
-    kv = float(rng.uniform(4e-9, 3e-8))
-    fixed = float(rng.uniform(2e-4, 1e-3))
-    decode = Times(fixed, weights, float(rng.uniform(1e-5, 6e-5)), kv, 0.0)
-    step_s = float(decode.of(*map(np.float64, (batch, batch * (prompt[0] + output[0] / 2), 0, 0)))[0])
-    # Prompts per second of decode, times a factor, gives the time of a prompt token.
-    per_s = batch / (step_s * output[0])
-    token = float(np.exp(rng.uniform(np.log(0.5), np.log(1.6)))) / (per_s * prompt[0])
-    prefill = Times(fixed, weights, token, 0.0, float(rng.uniform(0.0, 0.2)) * token / prompt[0])
+    while True:
+        prompt = (float(np.exp(rng.uniform(np.log(100), np.log(2000)))), float(rng.uniform(0.3, 1.4)))
+        batch = int(rng.choice([16, 32, 64]))
+        weights, fixed, kv = rng.uniform(2e-3, 1e-2), rng.uniform(2e-4, 1e-3), rng.uniform(4e-9, 3e-8)
+        knee = rng.uniform(80, 500)
+        budgets = [size for size in (256, 512, 1024, 2048) if 2 * knee <= size <= prompt[0] * batch / 2]
+        token = weights / knee
+        step_s = fixed + weights + batch * prompt[0] * kv
+        factor = np.exp(rng.uniform(np.log(0.5), np.log(1.6)))
+        mean = factor * batch * prompt[0] * token / step_s
+        if budgets and 15.0 <= mean <= 120.0:
+            break
+    budget = int(rng.choice(budgets))
+    output = (float(mean), float(rng.uniform(0.3, 1.0)))
+    decode = Times(fixed, weights, token / 4.0, kv, 0.0)
+    prefill = Times(fixed, weights, token, 0.0, rng.uniform(0.0, 0.2) * token / prompt[0])
     units = int(rng.integers(1, 3)) if elastic else 0
     gain, loss = float(rng.uniform(0.25, 0.8)), float(rng.uniform(0.05, 0.3))
     states = tuple(

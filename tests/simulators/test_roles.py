@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from placed_pieces import constant, placed, simulate
 from serving_pieces import PLENTY, Log, requests, serve
 
-from hydra_dse.config import load_calibration, load_model, load_space, load_workload
-from hydra_dse.design.evaluator import EvaluationOptions
-from hydra_dse.design.nouns import Design
-from hydra_dse.placement import place_design
+from hydra_dse.config import load_model, load_workload
 from hydra_dse.policy import Policy
 from hydra_dse.workload import RequestClass, Shift, Workload, fixed, poisson
 from hydra_dse.workload.nouns import Requests
-from simulators.iteration import Composition, FixedCost, Work
-from simulators.serving import ServingSimulator, System
+from simulators.iteration import FixedCost, Work
+from simulators.serving import System
 from simulators.serving.roles import Roles
 from simulators.serving.server import Server
 
 POLICY = Policy(task_map="elastic", max_batch=4, token_budget=10, role_up_prompts=2)
-
-
-def constant(seconds: float) -> Callable[[Composition], float]:
-    return lambda _: seconds
 
 
 def system(*states: tuple[float, float], policy: Policy = POLICY, move_s: float = 0.25, native: int = 0) -> System:
@@ -113,21 +106,6 @@ def test_time_in_all_states_adds_up() -> None:
 
 
 # -- placed designs ----------------------------------------------------------------------------------------------
-
-
-def placed(**policy: object) -> Design:
-    space = load_space("hydra-24")
-    point = space.complete({"hbm": 6, "Ap": 3, "Ad": 5, "Mp": 3, "link_gb_per_s": 512, "max_batch": 32})
-    assert point is not None
-    design, _ = place_design(space.build(point), load_model("nemotron-h-4b"), 0)
-    return replace(design, policy=replace(design.policy, **policy))
-
-
-def simulate(design: Design, load: Workload, requests_: int = 400, **options: object) -> dict[str, float]:
-    settings = EvaluationOptions(requests=requests_, replications=1, **options)  # type: ignore[arg-type]
-    [found] = ServingSimulator().evaluate([design], load, load_calibration("default"), settings, 1)
-    assert not found.violations
-    return dict(found.metrics)
 
 
 def test_an_elastic_design_without_a_reason_to_change_is_the_static_one() -> None:
