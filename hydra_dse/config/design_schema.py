@@ -185,7 +185,7 @@ class PolicySection(Section):
             raise at_key("task_map", f"{self.task_map!r} needs two pools; use serving: disaggregated, or static")
         if self.task_map in ("stealing", "fcfs") and self.batches_in_flight > 1:
             raise at_key("batches_in_flight", f"task_map {self.task_map!r} runs one batch per pool; use 1")
-        if self.task_map in ("stealing", "fcfs") and self.batching == "static":
+        if self.task_map != "static" and self.batching == "static":
             raise at_key("batching", f"task_map {self.task_map!r} needs batches that are open; use chunked")
         if self.role_down_prompts >= self.role_up_prompts:
             raise at_key(

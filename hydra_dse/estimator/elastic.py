@@ -46,6 +46,8 @@ from hydra_dse.profile.nouns import RoleProfile, ServiceProfile
 FloatArray = NDArray[np.float64]
 
 ROUNDS = 3
+MOST_DECODE_LOAD = 0.97
+"""Load of decode beyond which finished prompts keep dies from going to prefill."""
 HIGHEST_LEVEL = 200.0
 """A threshold of more prompts is taken as this many."""
 
@@ -150,7 +152,7 @@ class Elastic:
             weight = served / np.maximum(served.sum(axis=1, keepdims=True), 1e-300)
             mean = _blend(prompts, weight)
             queue = self._queue(rate, arrival_scv, mean, roles, first_sjf, transient, phases)
-            tables, step_s, beside = self._decode(roles, queue, mean)
+            tables, step_s, beside = self._decode(rate * decoding, roles, queue, mean)
             residence = residence_of(tables, step_s, lengths)
             burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv))
             if phases is not None:
@@ -224,20 +226,40 @@ class Elastic:
         )
 
     def _decode(
-        self, roles: RoleState, queue: PromptQueue, mean: PrefillTimes
+        self, joining: FloatArray, roles: RoleState, queue: PromptQueue, mean: PrefillTimes
     ) -> tuple[Tables, FloatArray, FloatArray]:
         """Decode as it is on average over the phases: tables alone, iterations beside prefill, and speed beside it."""
-        full = queue.full_share
-        alone, slow, speed = (np.zeros_like(self.phases[0].step_s) for _ in range(3))
+        beside_s = self._beside(roles, queue)
+        speed = np.zeros_like(self.phases[0].step_s)
         for column, tables in enumerate(self.phases):
-            share, busy = roles.share[:, column, None], roles.busy[:, column, None]
-            between = tables.contention
-            beside = (1.0 - full) * between.decode_single + full * between.decode_packed
-            alone += share / tables.step_s
-            slow += (share - busy + busy * beside) / tables.step_s
-            speed += busy * beside / np.maximum(roles.busy.sum(axis=1), 1e-300)[:, None]
-        tables = replace(self.phases[0], step_s=1.0 / alone, prompts=mean, contention=self._contention(roles))
-        return tables, 1.0 / slow, np.clip(speed, 1e-6, 1.0)
+            some = roles.busy[:, column] / np.maximum(roles.busy.sum(axis=1), 1e-300)
+            speed += some[:, None] * _speed_beside(tables, queue.full_share)
+        time = self._spared(joining, roles, np.stack([self._completes_per_s(rate) for rate in beside_s], axis=1))
+        step_s = 1.0 / _summed(time, [1.0 / tables.step_s for tables in self.phases])
+        tables = replace(self.phases[0], step_s=step_s, prompts=mean, contention=self._contention(roles))
+        return tables, 1.0 / _summed(time, beside_s), np.clip(speed, 1e-6, 1.0)
+
+    def _completes_per_s(self, steps_per_s: FloatArray) -> FloatArray:
+        """Requests per second that a full decode batch completes at these iterations per second, shape (n,)."""
+        steps = self.phases[0].nodes.at(steps_per_s, self.slots[:, None])[:, 0]
+        return np.asarray(steps * self.slots / self.lengths.decode)
+
+    def _beside(self, roles: RoleState, queue: PromptQueue) -> list[FloatArray]:
+        """Decode iterations per second in each phase, beside the prefill that runs in it, shape (n, k)."""
+        full, found = queue.full_share, []
+        for column, tables in enumerate(self.phases):
+            beside = _speed_beside(tables, full)
+            running = (roles.busy[:, column] / np.maximum(roles.share[:, column], 1e-300))[:, None]
+            found.append((1.0 - running + running * beside) / tables.step_s)
+        return found
+
+    def _spared(self, joining: FloatArray, roles: RoleState, per_s: FloatArray) -> FloatArray:
+        """Shares of time in the phases: where they leave decode too slow, finished prompts push dies back to it."""
+        lowest = np.eye(len(self.phases))[self.roles.lowest]
+        mean, best = (roles.share * per_s).sum(axis=1), (lowest * per_s).sum(axis=1)
+        missing = np.nan_to_num(joining / MOST_DECODE_LOAD - mean)
+        back = np.clip(missing / np.maximum(best - mean, 1e-300), 0.0, 1.0)[:, None]
+        return np.asarray((1.0 - back) * roles.share + back * lowest)
 
     def _work(self, work: tuple[Work, ...], found: RoleBalance) -> tuple[Work, ...]:
         """Iterations by the state of their pool: prompts by where they end, decode by time and speed."""
@@ -306,6 +328,17 @@ def solve_alike(rates: RoleRates, variability: FloatArray) -> RoleState:
     whole = np.floor(up)
     low = solve_roles(replace(rates, up=whole))
     return low.mixed(solve_roles(replace(rates, up=whole + 1.0)), up - whole)
+
+
+def _speed_beside(tables: Tables, full: FloatArray) -> FloatArray:
+    """Speed of decode beside a prefill iteration, a share `full` of which are packed, shape (n, k)."""
+    between = tables.contention
+    return np.asarray((1.0 - full) * between.decode_single + full * between.decode_packed)
+
+
+def _summed(share: FloatArray, rates: Sequence[FloatArray]) -> FloatArray:
+    """Mean of rates of shape (n, k) over the phases."""
+    return np.asarray(sum(share[:, i, None] * rate for i, rate in enumerate(rates)))
 
 
 def _blend(prompts: Sequence[PrefillTimes], weight: FloatArray) -> PrefillTimes:

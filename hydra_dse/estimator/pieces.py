@@ -97,7 +97,7 @@ def estimate_pieces(
     scv = float(np.dot([piece.share for piece in pieces], [part.scv for part in parts]))
     low, high = intervals_of(metrics, scv, calibration_error, profile.serving == "colocated")
     violations = with_load(known, metrics["offered_requests_per_s"], metrics["saturation_requests_per_s"])
-    notes = dict.fromkeys(note for piece in pieces for note in notes_of(piece.arrivals))
+    notes = dict.fromkeys(note for piece in pieces for note in notes_of(piece.arrivals, profile.task_map))
     return EstimateTable(metrics, low, high, violations, tuple(notes))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from hydra_dse.config import load_calibration, load_model, load_space, load_workload
 from hydra_dse.design.nouns import Design
+from hydra_dse.errors import InputError
 from hydra_dse.estimator import estimate, estimate_designs
 from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.lengths import moments_of
@@ -120,3 +121,15 @@ def test_a_design_with_no_die_to_spare_is_the_static_one() -> None:
     )
     for name, values in table.metrics.items():
         assert values[1] == pytest.approx(values[0], rel=1e-4, nan_ok=True), name
+
+
+@pytest.mark.parametrize("task_map", ["stealing", "fcfs"])
+def test_task_maps_without_a_model_of_their_own_say_so(task_map: str) -> None:
+    load = at_rate(replace(load_workload("hydra-chat"), models=(load_model("nemotron-h-4b"),)), 4.0)
+    if task_map == "fcfs":
+        with pytest.raises(InputError, match="simulate it"):
+            estimate_designs([design(task_map=task_map)], load, load_calibration("default"))
+        return
+    table = estimate_designs([design(task_map=task_map), design()], load, load_calibration("default"))
+    assert table.metrics["ttft_mean_s"][0] == table.metrics["ttft_mean_s"][1]
+    assert any("stealing" in note for note in table.notes)

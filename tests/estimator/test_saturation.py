@@ -104,3 +104,14 @@ def test_saturation_grows_evenly_with_waiting_places() -> None:
     found = np.array([chain(6.0, (1.0, 0.1), 16.0, places, 0.5) for places in np.linspace(0.0, 3.0, 61)])
     assert (np.diff(found) > 0).all()
     assert np.diff(found).max() < 0.02 * found[0]
+
+
+@pytest.mark.parametrize(("limit", "places", "birth"), [(1, 1, 20.0), (3, 2, 25.0), (4, 6, 60.0), (8, 3, 45.0)])
+def test_a_tandem_of_exponential_servers_is_its_exact_finite_chain(limit: int, places: int, birth: float) -> None:
+    # Levels 0 … limit + places beyond prefill; decode completes l/(0.05 + 0.01·l) requests per second of l.
+    level = np.arange(1, limit + places + 1)
+    served = np.minimum(level, limit)
+    death = served / (0.05 + 0.01 * served)
+    weight = np.concatenate(([1.0], np.cumprod(birth / death)))
+    exact = float((death * weight[1:]).sum() / weight.sum())
+    assert chain(birth, (0.05, 0.01), limit, places, 1.0) == pytest.approx(exact, rel=1e-9)
