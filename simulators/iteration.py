@@ -71,12 +71,14 @@ class Work(NamedTuple):
         batch: what is executed.
         parts_s: durations of the operators whose time the composition does not fix alone (for accounting).
         usage_of: returns the busy share of every shared resource; None where nothing is shared.
+        program_of: returns its operators, where they are executed in events of their own.
     """
 
     duration_s: float
     batch: Composition = Composition()
     parts_s: tuple[float, ...] = ()
     usage_of: Callable[[Work], FloatArray] | None = None
+    program_of: Callable[[Work], object] | None = None
 
     def usage(self) -> FloatArray | None:
         """Busy share of every shared resource while the iteration runs alone."""

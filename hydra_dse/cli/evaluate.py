@@ -155,6 +155,13 @@ def estimate(
 )
 @click.option("--replications", type=click.IntRange(1, 1000), default=3, show_default=True, help="Independent runs.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the requests.")
+@click.option(
+    "--detail",
+    type=click.Choice(("ledger", "memo", "operators")),
+    default="ledger",
+    show_default=True,
+    help="Iteration times: closed form, operator by operator through a memo, or every iteration (short runs).",
+)
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
 @set_option
 @json_option
@@ -166,6 +173,7 @@ def simulate(
     requests: int,
     replications: int,
     seed: int,
+    detail: str,
     simulator: str,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -185,11 +193,12 @@ def simulate(
     if violations:
         evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
     else:
-        options = EvaluationOptions(requests=requests, replications=replications)
+        options = EvaluationOptions(requests=requests, replications=replications, detail=detail)
         evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed)[0]
     provenance: dict[str, object] = {
         "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
         "calibration": calibration, "overrides": list(overrides), "simulator": simulator,
         "requests": requests, "replications": replications, "seed": seed,
+        "detail": detail,
     }  # fmt: skip
     show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)

@@ -16,6 +16,8 @@ from hydra_dse.records.nouns import RecordSink
 from hydra_dse.results.nouns import Evaluation
 from hydra_dse.workload.nouns import Workload
 
+DETAILS = ("ledger", "memo", "operators")
+
 
 @dataclass(frozen=True)
 class EvaluationOptions:
@@ -27,6 +29,9 @@ class EvaluationOptions:
         warmup_share: share of requests cut at the start of a run.
         rate_per_s: replaces the workload's mean rate; None = the workload's own.
         saturate: offer all requests at once to measure the saturation rate as well.
+        detail: where iteration times come from: `"ledger"` (closed form of bytes and FLOPs per operator), `"memo"`
+            (execution operator by operator, once per rounded composition), `"operators"` (every iteration executed
+            operator by operator; for short windows).
     """
 
     requests: int = 2000
@@ -34,6 +39,7 @@ class EvaluationOptions:
     warmup_share: float = 0.1
     rate_per_s: float | None = None
     saturate: bool = True
+    detail: str = "ledger"
 
 
 class Evaluator(Protocol):

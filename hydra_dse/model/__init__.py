@@ -12,6 +12,7 @@ from hydra_dse.model.counts import (
 from hydra_dse.model.huggingface import read_model
 from hydra_dse.model.lowering import operators_of
 from hydra_dse.model.operators import Batch, Operator
+from hydra_dse.model.order import block_operators
 from hydra_dse.model.precision import Precision
 from hydra_dse.model.summary import ModelSummary, summarise
 
@@ -23,6 +24,7 @@ __all__ = [
     "Operator",
     "Precision",
     "active_parameters",
+    "block_operators",
     "kv_bytes",
     "kv_bytes_per_token",
     "operators_of",

@@ -60,6 +60,11 @@ def operators_of(model: Model) -> tuple[Operator, ...]:
     return (*operators, _final_norm(model), _lm_head(model))
 
 
+def parts_of(block: Block, hidden: int) -> list[tuple[object, int]]:
+    """Return the parts of a block in order, each with the number of its operators; equal parts share operators."""
+    return [(part, len(_lower(part, hidden))) for part, _ in _parts(block)]
+
+
 def _parts(block: Block) -> Iterator[tuple[_Part, bool]]:
     """Parts of a block in order, each with whether the block owns its weights."""
     owns = block.weights_of is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulators.noi.fluid import FluidProcessor, Job, SoloProcessor
+from simulators.noi.fluid import FluidProcessor, Job, Processor, SoloProcessor
 from simulators.noi.sharing import fair_speeds
 
-__all__ = ["FluidProcessor", "Job", "SoloProcessor", "fair_speeds"]
+__all__ = ["FluidProcessor", "Job", "Processor", "SoloProcessor", "fair_speeds"]

@@ -8,7 +8,7 @@ does not change keeps its planned end to the last bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -31,6 +31,23 @@ class Job(Protocol):
 
     def usage(self) -> FloatArray | None:
         """Busy share of every shared resource while it runs alone; None if it shares nothing."""
+
+
+class Processor(Protocol):
+    """Runs the iterations of all engines of a package."""
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs under way."""
+
+    def run(self, job: Any) -> simpy.Event:
+        """Start a job now; the event returned fires when it ends."""
+
+    def only_job(self) -> Rival | None:
+        """The job under way, if there is exactly one whose speed may be changed under `hold`."""
+
+    def hold(self, until_s: float) -> simpy.Event:
+        """Leave that job to the caller until an instant before its end; the event returned fires then."""
 
 
 class _Running:

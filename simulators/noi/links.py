@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.errors import InvariantBroken
 from hydra_dse.hardware.components import Package
 from hydra_dse.routing import RouteTable, route
 
@@ -32,8 +33,20 @@ class PlacedLinks:
         """Links from one component to another, in order."""
         pair = (source, target)
         if pair not in self._paths:
-            self._paths[pair] = self.routes.path(self.slots[source], self.slots[target])
+            self._paths[pair] = self._checked(source, target)
         return self._paths[pair]
+
+    def _checked(self, source: int, target: int) -> tuple[int, ...]:
+        """The path of the route table; what leaves a slot on it must have come there."""
+        at, links = self.slots[source], self.routes.path(self.slots[source], self.slots[target])
+        for link in links:
+            start, end = self.routes.links[link]
+            if start != at:
+                raise InvariantBroken(f"the path from component {source} to {target} jumps from slot {at} to {start}")
+            at = end
+        if at != self.slots[target]:
+            raise InvariantBroken(f"the path from component {source} to {target} ends in slot {at}")
+        return links
 
     def count_bytes(self, sources: Sequence[int], targets: Sequence[int], share: FloatArray) -> FloatArray:
         """Bytes on each link, shape (links,), when `share[i, j]` bytes flow from source `i` to target `j`."""

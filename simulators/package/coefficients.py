@@ -136,6 +136,10 @@ class PlacedHardware:
             group.name: die_rates(group.chiplet, calibration, precision) for group in package.dies if group.count
         }
         self.site_count = len(mapped.sites)
+        self._buffers = [
+            package.chiplet_of(die).sram_bytes * (1.0 - design.mapping.sram_weight_share)
+            for die in range(package.die_count)
+        ]
         # A stack delivers no more than its links carry; the memory of a die needs none.
         self._site_links_bytes_per_s = [
             math.inf
@@ -144,10 +148,14 @@ class PlacedHardware:
             for site in mapped.sites
         ]
 
-    def _reached(self, site: int, die: int, kind: str) -> float:
+    def reached(self, site: int, die: int, kind: str) -> float:
         """Bandwidth that the accesses of a die reach at a memory site."""
         efficiency = float(self.rates[self.die_names[die]].memory[kind])
         return min(self._site_links_bytes_per_s[site], self.mapped.sites[site].achievable_bytes_per_s(efficiency))
+
+    def stream_buffer_bytes(self, die: int) -> float:
+        """SRAM of a die that no weights stay in: operands on their way and activations share it."""
+        return self._buffers[die]
 
     def pool(self, name: str) -> PlacedPool:
         """Return a pool of the mapped design with all its paths walked."""
@@ -175,7 +183,7 @@ class PlacedHardware:
 
     def _operand(self, group: ExecutionGroup, fetch: FloatArray, kind: str, write: bool) -> OperandPaths:
         at = [site.component for site in self.mapped.sites]
-        reached = np.array([[self._reached(site, die, kind) for die in group.dies] for site in range(len(at))])
+        reached = np.array([[self.reached(site, die, kind) for die in group.dies] for site in range(len(at))])
         return OperandPaths(
             site_bytes=fetch.sum(axis=1),
             link_bytes=self.links.count_bytes(group.dies, at, fetch.T)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from hydra_dse.design.evaluator import DETAILS
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import Resident, map_design, pool_names, precision_of, residents_of, swapped
+from hydra_dse.model import block_operators
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Workload
 from simulators.iteration import IterationCost, Work
+from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost, PlacedHardware
+from simulators.package.operators import MemoCost, OperatorCost, OperatorProcessor
 from simulators.package.usage import Contended, keep_contended
 from simulators.serving.elastic import elastic_costs
 from simulators.serving.memory import CacheShape
@@ -26,15 +31,20 @@ EXCHANGED = "other "
 """Marks costs of work that dies do for the other pool."""
 
 
-def build_system(design: Design, model: Model, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System]:
-    """Return the iteration costs of a placed design by pool, and the system that they serve, for one model."""
+def build_system(
+    design: Design, model: Model, calibration: CalibrationSet, detail: str = "ledger"
+) -> tuple[dict[str, PackageCost], System]:
+    """Return the iteration costs of a placed design by pool, and the system that they serve, for one model.
+
+    `detail`: where iteration times come from, see `EvaluationOptions`.
+    """
     [resident] = residents_of(design, [model])
-    costs, system, tables = _system(resident, calibration)
+    costs, system, tables = _system(resident, calibration, detail, FlowNetwork())
     keep_contended(tables)
     return costs, system
 
 
-def build_mix(design: Design, workload: Workload, calibration: CalibrationSet) -> Mix:
+def build_mix(design: Design, workload: Workload, calibration: CalibrationSet, detail: str = "ledger") -> Mix:
     """Return the systems of all models of a workload on a placed design."""
     kinds = served(workload)
     residents = residents_of(design, [kind.model for kind in kinds])
@@ -46,7 +56,8 @@ def build_mix(design: Design, workload: Workload, calibration: CalibrationSet) -
                 "use task_map: static, or give each model a workload of its own"
             )
         )
-    built = [_system(resident, calibration) for resident in residents]
+    network = FlowNetwork()
+    built = [_system(resident, calibration, detail, network) for resident in residents]
     keep_contended([table for _, _, tables in built for table in tables])
     rules = tuple(ClassRules(kind.priority, kind.slo.ttft_s) for kind in workload.classes)
     return Mix(
@@ -60,17 +71,22 @@ def build_mix(design: Design, workload: Workload, calibration: CalibrationSet) -
     )
 
 
-def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, PackageCost], System, list[Contended]]:
+def _system(
+    resident: Resident, calibration: CalibrationSet, detail: str, network: FlowNetwork
+) -> tuple[dict[str, PackageCost], System, list[Contended]]:
     """Costs by pool, the system, and the tables of all that shares the package."""
     design, model = resident.design, resident.model
     mapped = map_design(design, model)
     hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
+    if detail != "ledger" and design.policy.task_map != "static":
+        message = f"detail {detail!r} is not modelled for task_map: {design.policy.task_map}; use ledger"
+        raise InputError(Fault(message))
     roles: Roles | None = None
     if design.policy.task_map == "elastic":
         costs, roles, moves = elastic_costs(design, model, calibration)
         tables: list[Contended] = [*(cost.usages for cost in costs.values()), moves]
     else:
-        costs = {name: PackageCost(hardware, name) for name in pool_names(design)}
+        costs = {name: _cost(hardware, name, model, detail, network) for name in pool_names(design)}
         if design.policy.task_map != "static":
             costs |= _exchanged(design, model, calibration)
         tables = [cost.usages for cost in costs.values()]
@@ -93,7 +109,9 @@ def _system(resident: Resident, calibration: CalibrationSet) -> tuple[dict[str, 
     other_phase: dict[str, IterationCost] = {
         name.removeprefix(EXCHANGED): cost for name, cost in costs.items() if name.startswith(EXCHANGED)
     }
-    return costs, System(policy, cache, dict(costs), handoff, roles=roles, swapped=other_phase), tables
+    processor = partial(OperatorProcessor, network=network) if detail == "operators" else None
+    system = System(policy, cache, dict(costs), handoff, roles=roles, swapped=other_phase, processor=processor)
+    return costs, system, tables
 
 
 def _exchanged(design: Design, model: Model, calibration: CalibrationSet) -> dict[str, PackageCost]:
@@ -101,6 +119,16 @@ def _exchanged(design: Design, model: Model, calibration: CalibrationSet) -> dic
     other = swapped(design)
     hardware = PlacedHardware(other, map_design(other, model), calibration, precision_of(design, model))
     return {f"{EXCHANGED}{name}": PackageCost(hardware, name) for name in pool_names(other)}
+
+
+def _cost(hardware: PlacedHardware, pool: str, model: Model, detail: str, network: FlowNetwork) -> PackageCost:
+    if detail == "ledger":
+        return PackageCost(hardware, pool)
+    if detail == "memo":
+        return MemoCost(hardware, pool, block_operators(model))
+    if detail == "operators":
+        return OperatorCost(hardware, pool, block_operators(model), network)
+    raise InputError(Fault(f"detail {detail!r} is none of {', '.join(DETAILS)}"))
 
 
 def _turns(residents: Sequence[Resident]) -> tuple[dict[str, int], ...]:

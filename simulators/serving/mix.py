@@ -23,7 +23,7 @@ from hydra_dse.errors import InvariantBroken
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.clock import at
-from simulators.noi import FluidProcessor, SoloProcessor
+from simulators.noi import FluidProcessor, Processor, SoloProcessor
 from simulators.serving.memory import CacheMemory, CacheShape
 from simulators.serving.recorder import Mark, PartRecorder, Recorder, Visits
 from simulators.serving.run import Outcome, run, warm_requests
@@ -70,7 +70,12 @@ class SharedPackage:
 
     def __init__(self, env: simpy.Environment, mix: Mix, whole: Recorder) -> None:
         self.env, self.mix, self.whole = env, mix, whole
-        self.processor = SoloProcessor(env) if mix.alternates else FluidProcessor(env)
+        executed = mix.systems[0].processor
+        self.processor: Processor
+        if executed is not None:
+            self.processor = executed(env)
+        else:
+            self.processor = SoloProcessor(env) if mix.alternates else FluidProcessor(env)
         self.admissions = itertools.count(1)
         self.servers: list[Server] = []
         self._turns: dict[tuple[int, int], Turn] = {}

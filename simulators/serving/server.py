@@ -16,7 +16,7 @@ from hydra_dse.policy import Policy
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import IterationCost, Work
-from simulators.noi import FluidProcessor, SoloProcessor
+from simulators.noi import FluidProcessor, Processor, SoloProcessor
 from simulators.serving.engine import Engine, EngineLimits, PromptTimes
 from simulators.serving.entrance import Entrance
 from simulators.serving.leap import Leaper
@@ -47,6 +47,7 @@ class System:
         roles: role states of an elastic system.
         swapped: costs of prompts on the decode dies and of decode steps on the prefill dies, where pools take each
             other's work.
+        processor: makes what executes iterations; None for the fair sharing of whole iterations.
     """
 
     policy: Policy
@@ -56,6 +57,7 @@ class System:
     classes: tuple[ClassRules, ...] = ()
     roles: Roles | None = None
     swapped: dict[str, IterationCost] = field(default_factory=dict)
+    processor: Callable[[simpy.Environment], Processor] | None = None
 
 
 class Server:
@@ -103,9 +105,10 @@ class Server:
         self.engines = _engines(self)
         self.neighbours: list[Server] = [self]
         self.memory_sharers: list[Server] = [self]
-        self.leaper = Leaper(self, fast)
+        self.leaper = Leaper(self, fast and system.processor is None)
+        self.processor: Processor
         if package is None:
-            self.processor = SoloProcessor(env) if len(self.engines) == 1 else FluidProcessor(env)
+            self.processor = system.processor(env) if system.processor is not None else _sharing(env, self.engines)
         else:
             self.processor, self._admissions = package.processor, package.admissions
             package.add(self)
@@ -401,6 +404,10 @@ def _planners(policy: Policy) -> dict[str, Planner]:
     if policy.task_map == "fcfs":
         return {"prefill": OldestFirst(), "decode": OldestFirst()}
     return planners_of(policy)
+
+
+def _sharing(env: simpy.Environment, engines: list[Engine]) -> Processor:
+    return SoloProcessor(env) if len(engines) == 1 else FluidProcessor(env)
 
 
 def _engines(server: Server) -> list[Engine]:

@@ -139,7 +139,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     if violations:
         return Evaluation("simulated", {}, violations=violations)
     check_order(design.policy, inputs.workload)
-    mix = build_mix(design, inputs.workload, calibration)
+    mix = build_mix(design, inputs.workload, calibration, inputs.options.detail)
     parts = role_parts(design)
     queued = inputs.queued(design) if inputs.options.saturate else []
     violation = _oversize(mix, [*inputs.offered, *queued])
@@ -207,6 +207,8 @@ def _oversize(mix: Mix, drawn: Iterable[Requests]) -> Violation | None:
 def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Iterable[str]:
     """What a reader must know of these runs."""
     options = inputs.options
+    if options.detail != "ledger":
+        yield f"iteration times from the operator level ({options.detail})"
     yield f"{options.replications} replications of {options.requests} requests, seed {inputs.seed}"
     if options.requests < SHORT_RUN or options.replications < 2:
         yield "short run: intervals rest on few batches and replications; percentiles beyond p90 are rough"
