@@ -20,7 +20,9 @@ from hydra_dse.routing import RouteTable
 
 FloatArray = NDArray[np.float64]
 
-PASSES = 500
+PASSES = 5000
+WHOLE_STEPS = 20
+SMALLEST_STEP = 0.05
 TOLERANCE = 1e-9
 
 ARBITRATION = 0.90
@@ -94,10 +96,13 @@ def fair_rates(busy_s: FloatArray, stripes: FloatArray) -> FloatArray:
     rates = np.array(alone)
     if len(rates) == 1:
         return rates
-    for _ in range(PASSES):
+    for number in range(PASSES):
         before = rates.copy()
+        # Smaller and smaller steps end the cycles that whole ones may run into.
+        step = 1.0 if number < WHOLE_STEPS else max(SMALLEST_STEP, WHOLE_STEPS / 2 / number)
         for flow in range(len(rates)):
-            rates[flow] = min(float(alone[flow]), _fair_rate(busy, weight, rates, flow))
+            fair = min(float(alone[flow]), _fair_rate(busy, weight, rates, flow))
+            rates[flow] += step * (fair - rates[flow])
         if (np.abs(rates - before) <= 1e-12 * before).all():
             break
     return np.asarray(rates / max(1.0, float((rates @ busy).max())))
