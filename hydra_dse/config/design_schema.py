@@ -143,6 +143,7 @@ class PolicySection(Section):
     max_waiting: PositiveCount | None = None
     ageing: Annotated[Seconds, Field(gt=0)] | None = None
     class_preemption: Flag = False
+    routing: Literal["shared", "jsq", "round_robin"] = "shared"
     task_map: Literal["static", "elastic", "stealing", "fcfs"] = "static"
     role_up_prompts: PositiveCount = 4
     role_down_prompts: Count = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 SERVING = ("colocated", "disaggregated")
 BATCHING = ("chunked", "prefill_first", "static")
 SCHEDULING = ("fcfs", "sjf", "hrrn", "edf", "least_slack")
+ROUTING = ("shared", "jsq", "round_robin")
 TASK_MAPS = ("static", "elastic", "stealing", "fcfs")
 
 
@@ -40,6 +41,9 @@ class Policy:
             `k` is overtaken only by those that come within `(k + 1)·ageing_s` of it.  None = they never rise.
         class_preemption: a waiting request takes slots and memory from requests of lower priority in service,
             newest of the lowest first; these are computed again.
+        routing: how finished prompts reach one of several decode engines (`batches_in_flight`): `"shared"` (the first
+            that has a free slot takes them from one queue), `"jsq"` (at once to the one with the fewest requests) or
+            `"round_robin"`.
         task_map: which dies of a disaggregated design do which work: `"static"` (each pool its own phase), `"elastic"`
             (dies change pools by the number of prompts), `"stealing"` (an idle pool takes the other's work, iteration
             by iteration) or `"fcfs"` (either pool takes the work that waits for longest).
@@ -65,6 +69,7 @@ class Policy:
     max_waiting: int | None = None
     ageing_s: float | None = None
     class_preemption: bool = False
+    routing: str = "shared"
     task_map: str = "static"
     role_up_prompts: int = 4
     role_down_prompts: int = 0

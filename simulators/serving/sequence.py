@@ -21,6 +21,7 @@ class Sequence:
         admission: number of its last admission; the largest is the newest.
         engine: the engine it is prefilling or decoding on, None while it waits.
         priority, level: of its class, and with the ageing of the queue; lower comes first.
+        home: the decode engine it was routed to, None where any may take it.
         joined_step, ticket: step of the decode set at which it joined, and the number of that stay.
         drawn: index among the drawn requests (turns of sessions arrive in an order of their own).
         path: ids of its prefix units, None without a prefix cache; units: of these that it reads.
@@ -37,6 +38,7 @@ class Sequence:
         "emitted",
         "engine",
         "first_token_s",
+        "home",
         "joined_step",
         "last_token_s",
         "level",
@@ -70,6 +72,7 @@ class Sequence:
         self.priority = 0
         self.level = 0
         self.engine: Engine | None = None
+        self.home: Engine | None = None
         self.joined_step = 0
         self.ticket = 0
         self.drawn = request

@@ -25,6 +25,7 @@ from simulators.serving.planners import Planner, planners_of
 from simulators.serving.recorder import Mark, Recorder, TimeSum
 from simulators.serving.reuse import Reuse, prefix_cache_of
 from simulators.serving.roles import Roles, RoleSwitcher
+from simulators.serving.routes import Router
 from simulators.serving.sequence import Sequence
 from simulators.serving.tasks import OldestFirst, PromptThief, StepThief, settle, share_decoding
 from simulators.serving.waiting import ClassRules, WaitingQueue
@@ -115,6 +116,7 @@ class Server:
         self.takes_any_work = bool(system.swapped)
         if self.policy.task_map == "fcfs":
             share_decoding(self)
+        self.router = Router(self)
         self.switcher = None if system.roles is None else RoleSwitcher(self, system.roles)
         for engine in self.engines:
             env.process(engine.run())
@@ -315,6 +317,7 @@ class Server:
             transfer.callbacks.append(lambda _: self._ready(sequence))
 
     def _ready(self, sequence: Sequence) -> None:
+        sequence.home = self.router.choose()
         self.handed_over.append(sequence)
         self.wake()
 
@@ -331,8 +334,11 @@ class Server:
     def take_handed_over(self, engine: Engine) -> None:
         """Fill the free slots of a decode engine."""
         taken = 0
-        while self.handed_over and len(engine.decoding) < engine.limits.max_batch:
-            self._join(self._next_handed_over(), engine)
+        while len(engine.decoding) < engine.limits.max_batch:
+            sequence = self._next_handed_over(engine)
+            if sequence is None:
+                break
+            self._join(sequence, engine)
             taken += 1
         if taken:
             self._between_pools -= taken
@@ -346,11 +352,15 @@ class Server:
             self.handed_over.appendleft(sequence)
             self._between_pools += 1
 
-    def _next_handed_over(self) -> Sequence:
-        """The first of the lowest level."""
-        if len({rules.priority for rules in self.system.classes}) <= 1:
+    def _next_handed_over(self, engine: Engine) -> Sequence | None:
+        """The first of the lowest level that may decode on an engine."""
+        ranked = len({rules.priority for rules in self.system.classes}) > 1
+        if not ranked and self.handed_over and self.handed_over[0].home is None:
             return self.handed_over.popleft()
-        first = min(self.handed_over, key=lambda sequence: sequence.level)
+        mine = [sequence for sequence in self.handed_over if sequence.home in (None, engine)]
+        if not mine:
+            return None
+        first = min(mine, key=lambda sequence: sequence.level) if ranked else mine[0]
         self.handed_over.remove(first)
         return first
 
