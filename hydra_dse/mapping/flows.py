@@ -6,15 +6,17 @@ state are read by, and written back by, the die that holds their part; activatio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.mapping.lower import map_operands
-from hydra_dse.mapping.nouns import ExecutionGroup, MappedDesign, MappedOperator, MappedPool
-from hydra_dse.mapping.operands import operands_of, precision_of
+from hydra_dse.mapping.nouns import ExecutionGroup, MappedDesign, MappedOperator, MappedPool, Transfer
+from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch, Demand, Number
 from hydra_dse.model.precision import Precision
@@ -100,11 +102,40 @@ def operator_traffic(design: MappedDesign, group: ExecutionGroup, mapped: Mapped
 def traffic(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> FloatArray:
     """Bytes of one iteration from component to component, shape (components, components), all instances."""
     pool = design.pool(pool) if isinstance(pool, str) else pool
+    demands = [mapped.operator.demand(batch, precision) for mapped in pool.operators]
+    return _total_traffic(design, pool, demands, precision)
+
+
+def _total_traffic(
+    design: MappedDesign, pool: MappedPool, demands: Sequence[Demand], precision: Precision
+) -> FloatArray:
+    """The sum of `operator_traffic` over operators: amounts first, so that each pattern is spread once."""
+    held = np.zeros((len(pool.groups), 3))  # weights, cache reads, cache writes
+    moved: dict[int, float] = {}
+    transfers: dict[int, Transfer] = {}
     total = np.zeros((design.component_count, design.component_count))
-    for mapped in pool.operators:
-        flows = flows_of(mapped, mapped.operator.demand(batch, precision), precision)
-        matrix = operator_traffic(design, pool.groups[mapped.group], mapped, flows)
-        total += mapped.operator.count * matrix
+    for mapped, demand in zip(pool.operators, demands, strict=True):
+        flows, count = flows_of(mapped, demand, precision), mapped.operator.count
+        if pool.groups[mapped.group].experts is not None:  # what flows where depends on the rows
+            total += count * operator_traffic(design, pool.groups[mapped.group], mapped, flows)
+            continue
+        held[mapped.group] += (
+            count * flows.weights,
+            count * (flows.kv_reads + flows.state_reads),
+            count * (flows.kv_writes + flows.state_writes),
+        )
+        for transfer, amount in zip(mapped.transfers, flows.transfers, strict=True):
+            key = id(transfer.share)  # operators of a group share the array
+            transfers[key] = transfer
+            moved[key] = moved.get(key, 0.0) + count * float(amount)
+    at = np.array([site.component for site in design.sites], dtype=np.int64)
+    for group, (weights, reads, writes) in zip(pool.groups, held.tolist(), strict=True):
+        dies = np.array(group.dies)
+        total[at[:, None], dies] += group.weight_fetch * weights + group.cache_fetch * reads
+        total[dies[:, None], at] += group.cache_fetch.T * writes
+    for key, transfer in transfers.items():
+        total[np.array(transfer.sources)[:, None], np.array(transfer.targets)] += transfer.share * moved[key]
+    np.fill_diagonal(total, 0.0)
     return total
 
 
@@ -116,6 +147,16 @@ def reference_traffic(design: Design, model: Model) -> FloatArray:
     """
     operands = operands_of(model, precision_of(design, model))
     mapped = map_operands(design, operands, nominal=True)
+    parts = []
+    for pool, demands in zip((mapped.pools[0], mapped.pools[-1]), _reference_demands(operands), strict=True):
+        asked = [demands[id(one.operator)] for one in pool.operators]
+        parts.append(_total_traffic(mapped, pool, asked, operands.precision))
+    return parts[0] + parts[1] * (REFERENCE_OUTPUT_TOKENS / REFERENCE_BATCH)
+
+
+@lru_cache(maxsize=64)
+def _reference_demands(operands: Operands) -> tuple[dict[int, Demand], dict[int, Demand]]:
+    """What the operators (by identity) ask for in the prefill and in the decode iteration of the reference request."""
     prompt, output, batch = REFERENCE_PROMPT_TOKENS, REFERENCE_OUTPUT_TOKENS, REFERENCE_BATCH
     prefill = Batch(
         prefill_tokens=prompt,
@@ -129,10 +170,11 @@ def reference_traffic(design: Design, model: Model) -> FloatArray:
         decode_context_tokens=batch * (prompt + output / 2),
         emitted_tokens=batch,
     )
-    first, last = mapped.pools[0], mapped.pools[-1]
-    return traffic(mapped, first, prefill, operands.precision) + (
-        traffic(mapped, last, decode, operands.precision) * output / batch
+    first, last = (
+        {id(operator): operator.demand(one, operands.precision) for operator in operands.operators}
+        for one in (prefill, decode)
     )
+    return first, last
 
 
 def ledger(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> list[LedgerRow]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
-from hydra_dse.mapping import reference_traffic, residents_of
+from hydra_dse.mapping import reference_traffic, residents_of, token
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.assignment import assign
 from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
@@ -164,8 +164,8 @@ def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, 
             + ((g.chiplet.area_mm2,) if by_area else ())
             for g in package.dies
         ),
-        tuple((g.name, g.count, g.stack) for g in package.memories),
-        package.topology,
+        tuple((g.name, g.count, token(g.stack)) for g in package.memories),
+        token(package.topology),
         package.memory_is_leaf,
         design.placement_algorithm,
         seed if design.placement_algorithm == "random" else 0,
@@ -173,5 +173,5 @@ def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, 
         (mapping.parallelism, mapping.homes, mapping.expert_placement, mapping.replicated_experts, mapping.pipeline),
         design.policy.serving,
         design.precision,
-        tuple((model, mapping.models.get(model.name, mapping.only)) for model in models),
+        tuple((token(model), mapping.models.get(model.name, mapping.only)) for model in models),
     )
