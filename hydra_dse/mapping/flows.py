@@ -147,34 +147,42 @@ def reference_traffic(design: Design, model: Model) -> FloatArray:
     """
     operands = operands_of(model, precision_of(design, model))
     mapped = map_operands(design, operands, nominal=True)
+    known = _reference_demands(operands)
     parts = []
-    for pool, demands in zip((mapped.pools[0], mapped.pools[-1]), _reference_demands(operands), strict=True):
-        asked = [demands[id(one.operator)] for one in pool.operators]
+    for pool, batch, demands in zip((mapped.pools[0], mapped.pools[-1]), _REFERENCE_BATCHES, known, strict=True):
+        asked = [
+            # Parts of an operator (stages) are not the model's own and not known beforehand.
+            demands.get(id(one.operator)) or one.operator.demand(batch, operands.precision)
+            for one in pool.operators
+        ]
         parts.append(_total_traffic(mapped, pool, asked, operands.precision))
     return parts[0] + parts[1] * (REFERENCE_OUTPUT_TOKENS / REFERENCE_BATCH)
 
 
-@lru_cache(maxsize=64)
-def _reference_demands(operands: Operands) -> tuple[dict[int, Demand], dict[int, Demand]]:
-    """What the operators (by identity) ask for in the prefill and in the decode iteration of the reference request."""
-    prompt, output, batch = REFERENCE_PROMPT_TOKENS, REFERENCE_OUTPUT_TOKENS, REFERENCE_BATCH
-    prefill = Batch(
-        prefill_tokens=prompt,
+# The iterations of the reference request: its prompt alone, and a decode step in the middle of its output.
+_REFERENCE_BATCHES = (
+    Batch(
+        prefill_tokens=REFERENCE_PROMPT_TOKENS,
         prefill_sequences=1.0,
-        prefill_pairs=prompt**2 / 2,
-        prefill_context_tokens=prompt,
+        prefill_pairs=REFERENCE_PROMPT_TOKENS**2 / 2,
+        prefill_context_tokens=REFERENCE_PROMPT_TOKENS,
         emitted_tokens=1.0,
+    ),
+    Batch(
+        decode_sequences=REFERENCE_BATCH,
+        decode_context_tokens=REFERENCE_BATCH * (REFERENCE_PROMPT_TOKENS + REFERENCE_OUTPUT_TOKENS / 2),
+        emitted_tokens=REFERENCE_BATCH,
+    ),
+)
+
+
+@lru_cache(maxsize=64)
+def _reference_demands(operands: Operands) -> tuple[dict[int, Demand], ...]:
+    """What the operators of a model (by identity) ask for in the reference iterations."""
+    return tuple(
+        {id(operator): operator.demand(batch, operands.precision) for operator in operands.operators}
+        for batch in _REFERENCE_BATCHES
     )
-    decode = Batch(
-        decode_sequences=batch,
-        decode_context_tokens=batch * (prompt + output / 2),
-        emitted_tokens=batch,
-    )
-    first, last = (
-        {id(operator): operator.demand(one, operands.precision) for operator in operands.operators}
-        for one in (prefill, decode)
-    )
-    return first, last
 
 
 def ledger(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> list[LedgerRow]:
