@@ -96,22 +96,13 @@ def profile_speed() -> dict[str, Figure]:
 
 
 def estimator_speed() -> dict[str, Figure]:
-    """Full output for 512 placed designs in one batch, against 16 designs one by one."""
-    from hydra_dse.estimator import estimate_designs
-    from hydra_dse.placement import place_design
+    """Batches of 512 distinct designs by arrivals and serving, beside plain loops; placement, scaling, memory."""
+    from benchmarks.speed import table
 
-    space, workload, calibration = (
-        load_space("hydra-24"),
-        load_workload("azure-conversation"),
-        load_calibration("default"),
-    )
-    points = list(space.points())
-    step = len(points) // 600
-    designs = [place_design(space.build(point), workload.models[0], 0)[0] for point in points[::step]][:512]
-    estimate_designs(designs, workload, calibration)
-    batch = 512 / cpu_seconds(lambda: estimate_designs(designs, workload, calibration))
-    single = 16 / cpu_seconds(lambda: [estimate_designs([one], workload, calibration) for one in designs[:16]])
-    return {"estimates_per_s_batches_of_512": compared(batch, "designs/s", single)}
+    return {
+        name: Figure(value, unit) if reference is None else compared(value, unit, reference)
+        for name, (value, unit, reference) in table().items()
+    }
 
 
 def simulator_speed() -> dict[str, Figure]:

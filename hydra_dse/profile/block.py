@@ -176,9 +176,9 @@ class _Evaluation:
         latency = self.block.latency_s[index, self.rows]
         time = operator.count * (busiest + activity(demand) * (overhead + latency))
         self.serial_s = self.serial_s + time
-        group = terms.mapped.group
-        self.group_s[group] = self.group_s[group] + time
         if self.totals:
+            group = terms.mapped.group
+            self.group_s[group] = self.group_s[group] + time
             self._account(terms, patterns, kinds)
             self._add_energy(terms, demand)
 
@@ -282,10 +282,16 @@ class _RateRows:
                 distinct.append(rate)
         self.table = stack_rates(distinct)
         self.index = np.array([known[id(rate)] for rate in rates], dtype=np.int64)
+        self._taken: tuple[tuple[int, int], DieRates] | None = None
 
     def take(self, rows: IntArray | slice) -> DieRates:
-        """Rates of the given rows, shape (rows,)."""
-        return rows_of(self.table, self.index[rows])
+        """Rates of the given rows, shape (rows,); those of a slice are remembered, as batch after batch asks for it."""
+        if not isinstance(rows, slice):
+            return rows_of(self.table, self.index[rows])
+        key = (rows.start, rows.stop)
+        if self._taken is None or self._taken[0] != key:
+            self._taken = key, rows_of(self.table, self.index[rows])
+        return self._taken[1]
 
 
 def as_slice(rows: IntArray) -> IntArray | slice:
