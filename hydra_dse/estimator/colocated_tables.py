@@ -73,11 +73,7 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     """Evaluate a profile at the batches the chain needs."""
     first = profile.batching == "prefill_first"
     pool = profile.pools["serve"]
-    decode = max(lengths.decoding_share * lengths.decode, 1e-9)
-    # Chunked: b decoders finish b/E[d] requests an iteration, whose successors need E[p] tokens each.
-    keeps_up = profile.token_budget * (1.0 if first else decode / (lengths.prompt + decode))
-    top = np.maximum(np.minimum(profile.max_batch, keeps_up), 1.0)
-    memory = memory_of(profile, lengths, np.ones(profile.size))
+    memory, limit, top = limits_of(profile, lengths)
     nodes = nodes_of(profile.max_batch)
     beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0))[:, None]
     if first:
@@ -90,10 +86,21 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
         beside=beside,
         prompts=prompts,
         memory=memory,
-        limit=memory.limited(profile.max_batch),
-        top=np.minimum(top, memory.limited(top)),
+        limit=limit,
+        top=top,
         prefill_first=first,
     )
+
+
+def limits_of(profile: ServiceProfile, lengths: LengthMoments) -> tuple[Memory, FloatArray, FloatArray]:
+    """Memory, sequences in service at most, and decoding ones that leave prompts enough of the budget."""
+    first = profile.batching == "prefill_first"
+    decode = max(lengths.decoding_share * lengths.decode, 1e-9)
+    # Chunked: b decoders finish b/E[d] requests an iteration, whose successors need E[p] tokens each.
+    keeps_up = profile.token_budget * (1.0 if first else decode / (lengths.prompt + decode))
+    top = np.maximum(np.minimum(profile.max_batch, keeps_up), 1.0)
+    memory = memory_of(profile, lengths, np.ones(profile.size))
+    return memory, memory.limited(profile.max_batch), np.minimum(top, memory.limited(top))
 
 
 @dataclass(frozen=True)

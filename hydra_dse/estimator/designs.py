@@ -8,18 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
-from hydra_dse.errors import InputError
 from hydra_dse.estimator.estimate import ClassSlo, estimate
+from hydra_dse.estimator.mix_designs import estimate_models, meeting
 from hydra_dse.estimator.orders import order_notes
 from hydra_dse.estimator.pieces import estimate_pieces
 from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.mapping import residents_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement import place_design
 from hydra_dse.profile import build_profile, kind_of
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation, Violation
-from hydra_dse.workload import Piece, context_notes, pieces
+from hydra_dse.workload import Piece, context_notes, pieces, served
 from hydra_dse.workload.nouns import Workload
 
 # Designs per profile: bounds the memory of its tables and keeps them in cache.
@@ -39,31 +40,38 @@ def estimate_designs(
 
     Args:
         designs: placed or not.
-        workload: of one model.
+        workload: of one model or, if it does not change in time, of several.
         calibration: of the dies.
         percentiles: also p50, p90 and p99 of the latencies.
         max_rate: also the highest rate that meets the SLOs.
         seed: of the placement of designs that have none.
 
     Raises:
-        InputError: classes of different models in one workload.
+        InputError: several models under a workload that changes in time, or a policy that is not estimated.
     """
-    model = _model(workload)
+    kinds = served(workload)
+    models = [kind.model for kind in kinds]
     if not designs:
         return EstimateTable({}, {}, {}, ())
     parts: list[tuple[NDArray[np.int64], EstimateTable]] = []
     placed: list[Design] = []
     for row, design in enumerate(designs):
-        ready, violations = (design, ()) if design.placement is not None else place_design(design, model, seed)
+        ready, violations = (design, ()) if design.placement is not None else place_design(design, models, seed)
         placed.append(ready)
         if violations:
             parts.append((np.array([row]), _unplaced(violations)))
     failed = {int(rows[0]) for rows, _ in parts}
     course = pieces(workload)
-    for rows in _groups(placed, failed):
+    for rows in _groups(placed, failed, models):
         for block in np.array_split(rows, -(-len(rows) // BLOCK)):
-            profile = build_profile([placed[row] for row in block], model, calibration)
-            parts.append((block, _estimated(profile, workload, course, calibration, percentiles, max_rate)))
+            mine = [placed[row] for row in block]
+            if len(kinds) > 1:
+                found = estimate_models(mine, workload, kinds, course, calibration, percentiles, max_rate)
+            else:
+                alone = [residents_of(design, models)[0].design for design in mine]
+                profile = build_profile(alone, models[0], calibration)
+                found = _estimated(profile, workload, course, calibration, percentiles, max_rate)
+            parts.append((block, found))
     table = scatter(parts, len(designs))
     notes = (*table.notes, *context_notes(workload), *order_notes([design.policy for design in designs], workload))
     return EstimateTable(table.metrics, table.low, table.high, table.violations, notes)
@@ -74,17 +82,6 @@ def evaluate(
 ) -> list[Evaluation]:
     """The same as one `Evaluation` per design."""
     return estimate_designs(designs, workload, calibration, max_rate=max_rate).evaluations()
-
-
-def _model(workload: Workload) -> Model:
-    used = dict.fromkeys(kind.model_index for kind in workload.classes)
-    if len(used) > 1:
-        names = ", ".join(workload.models[index].name for index in used)
-        raise InputError(
-            f"workload {workload.name!r} mixes the models {names}: the estimator serves one model at a time; "
-            "give each model a workload of its own, or simulate the mix"
-        )
-    return workload.models[next(iter(used))]
 
 
 def _estimated(
@@ -126,10 +123,11 @@ def _unplaced(violations: tuple[Violation, ...]) -> EstimateTable:
     return EstimateTable({}, {}, {}, (violations,))
 
 
-def _groups(designs: Sequence[Design], failed: set[int]) -> list[NDArray[np.int64]]:
+def _groups(designs: Sequence[Design], failed: set[int], models: Sequence[Model]) -> list[NDArray[np.int64]]:
     """Rows of designs that share what a profile needs to share, in order of first appearance."""
-    groups: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for row, design in enumerate(designs):
         if row not in failed:
-            groups.setdefault(kind_of(design.policy), []).append(row)
+            met = meeting(residents_of(design, models)) if len(models) > 1 else ()
+            groups.setdefault((kind_of(design.policy), met), []).append(row)
     return [np.array(rows, dtype=np.int64) for rows in groups.values()]
