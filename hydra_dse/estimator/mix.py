@@ -14,7 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator.estimate import ClassSlo, solver_of
+from hydra_dse.errors import InputError
+from hydra_dse.estimator.colocated import Colocated
+from hydra_dse.estimator.disaggregated import Disaggregated
+from hydra_dse.estimator.estimate import ClassSlo, Solver, solver_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
@@ -28,7 +31,7 @@ from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints
 FloatArray = NDArray[np.float64]
 
 SWEEPS = 60
-SETTLED = 1e-5
+SETTLED = 2e-4
 STEP = 0.6
 JUST_BELOW = 0.999
 
@@ -105,8 +108,7 @@ class MixSolver:
         self.members, self.interplay, self.shared_cache = tuple(members), interplay, shared_cache
         self.moments: list[LengthMoments] = [moments_of(member.lengths) for member in members]
         self._base: list[Single] = [
-            solver_of(member.profile, lengths)  # type: ignore[misc]
-            for member, lengths in zip(members, self.moments, strict=True)
+            _single(solver_of(member.profile, lengths)) for member, lengths in zip(members, self.moments, strict=True)
         ]
         self._loads = [_load(member) for member in members]
         self._size = members[0].profile.size
@@ -118,7 +120,7 @@ class MixSolver:
     def at(self, rate: FloatArray, percentiles: bool) -> MixSolution:
         """Solve at total rates of shape (n,), at most just below saturation."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        state = self._start
+        state = self._full
         before = np.full(self._size, np.inf)
         for _ in range(SWEEPS):
             state, _, found = self._sweep(state, served, False)
@@ -149,7 +151,7 @@ class MixSolver:
             pressure = self._pressure(number, state)
             solver = under(base, pressure, self._cache(number, state))
             solution = self._solve(number, solver, rate, False)
-            uses = uses_of(solver, solution, pressure)
+            uses = uses_of(base, solution, pressure)
             old = state.uses[number]
             state.uses[number] = {pool: old[pool].towards(use, STEP) for pool, use in uses.items()}
             state.held[number] = state.held[number] + STEP * (self._held(number, solution) - state.held[number])
@@ -208,7 +210,7 @@ class MixSolver:
         pressure = self._pressure(number, state, {other: np.full((self._size, 1), always)})
         solver = under(self._base[number], pressure, self._cache(number, state))
         solution = self._solve(number, solver, rate, False)
-        uses = uses_of(solver, solution, pressure)
+        uses = uses_of(self._base[number], solution, pressure)
         inside = {"serve": solution.sequences, "decode": solution.batch_mean}
         return {pool: use.share if pool == "prefill" else inside[pool] for pool, use in uses.items()}
 
@@ -286,6 +288,15 @@ def _rival(state: _State, number: int, other: int, pool: str, assumed: FloatArra
         return Rival(use, assumed)
     joint = state.joint.get((min(number, other), max(number, other), pool))
     return Rival(use, use.share[:, None] if joint is None else seen(joint, number < other))
+
+
+def _single(solver: Solver) -> Single:
+    """The solver of one model, if its tables can be changed by others."""
+    if isinstance(solver, (Colocated, Disaggregated)) and type(solver) in (Colocated, Disaggregated):
+        return solver
+    raise InputError(
+        "several models are estimated with batching chunked or prefill_first on static pools only; simulate this policy"
+    )
 
 
 def _load(member: Member) -> Load:

@@ -96,7 +96,7 @@ def seen(joint: FloatArray, first: bool) -> FloatArray:
 def at_level(shares: FloatArray, level: FloatArray) -> FloatArray:
     """Interpolate shares by number, shape (n, m), at numbers of shape (n, …); beyond the last it is the last."""
     top = shares.shape[1] - 1
-    place = np.clip(level, 0.0, top)
+    place = np.clip(np.nan_to_num(level), 0.0, top)
     left = np.minimum(place.astype(np.int64), top - 1) if top > 0 else place.astype(np.int64)
     flat = left.reshape(len(left), -1)
     low = np.take_along_axis(shares, flat, axis=1).reshape(left.shape)

@@ -180,14 +180,23 @@ def under(base: Single, pressure: Mapping[str, Pressure], cache_bytes: FloatArra
     return Disaggregated(profile, lengths, shifted, disaggregated_saturation(shifted, lengths))
 
 
-def uses_of(solver: Single, solution: Solution, pressure: Mapping[str, Pressure]) -> dict[str, Use]:
-    """How a model uses its pools in a solved state: all its iterations, and their waits while it has work."""
+def uses_of(base: Single, solution: Solution, pressure: Mapping[str, Pressure]) -> dict[str, Use]:
+    """How a model uses its pools in a solved state: all its iterations, and their waits while it has work.
+
+    Args:
+        base: the solver of the model alone.
+        solution: under pressure.
+        pressure: of the others.
+    """
     found = {}
     for pool, own in pressure.items():
         counts, times, waits, batches = [], [], [], []
         for work in solution.work:
             if work.pool == pool:
-                alone = np.asarray(solver.profile.pools[pool].time_s(work.batch), dtype=float)
+                if work.batch.decode_sequences is base.tables.nodes.batch:
+                    alone = base.tables.step_s  # the decode iterations of the chain: known already
+                else:
+                    alone = np.asarray(base.profile.pools[pool].time_s(work.batch), dtype=float)
                 time_s = own.slowed(np.broadcast_to(alone, work.rate_per_s.shape))
                 counts.append(work.rate_per_s)
                 times.append(time_s)
