@@ -34,6 +34,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
+from hydra_dse.estimator.shortest_first import ordered
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
@@ -101,6 +102,8 @@ class Colocated:
             state = self._chain(served, residence, peaked(burst, queue.dispersion), transient)
             beside = self._beside(state.at_nodes)
         entry = self._entry(served, state, queue, found)
+        if self.profile.scheduling == "sjf":
+            entry = ordered(entry, queue.busy, state.load)
         if transient is not None:
             entry = latencies.held_back(entry, transient)
         stream = self._stream(served, state, found)

@@ -21,6 +21,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
+from hydra_dse.estimator.shortest_first import ordered
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
@@ -207,6 +208,8 @@ class Disaggregated:
     ) -> Solution:
         """The solution that follows from balanced pools."""
         entry, stream = self._entry(found, served), self._stream(found, served)
+        if self.profile.scheduling == "sjf":
+            entry = ordered(entry, found.queue.busy, found.decode.load)
         if transient is not None:
             entry = latencies.held_back(entry, transient)
             stream = latencies.parked(stream, transient, max(self.lengths.decoding_share, 1e-9))

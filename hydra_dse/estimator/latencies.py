@@ -48,6 +48,8 @@ class Entry:
         residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
         blocked: probability to be held back by a full pool, (n,); blocked_s: mean of that over all requests.
         held: share of requests that meet a fluid backlog; held_s: mean wait for it over all requests; None = none.
+        order: waits of each size relative to `wait_s`, (n, j, bins), blocked_order: to that for a full pool, (n, bins);
+            None = all sizes wait alike.
     """
 
     own_s: FloatArray
@@ -63,6 +65,8 @@ class Entry:
     blocked_s: FloatArray
     held: FloatArray | None = None
     held_s: FloatArray | None = None
+    order: FloatArray | None = None
+    blocked_order: FloatArray | None = None
 
     @property
     def mean_own_s(self) -> FloatArray:
@@ -172,7 +176,8 @@ def ttft_spread(entry: Entry) -> Mixture:
         shares.append(share.reshape(n, -1))
     held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * EXPONENTIAL_POINTS
     own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
-    late = (entry.mean_wait_s[:, None] + held)[:, :, None] + own[:, None, :]
+    by_size = 1.0 if entry.blocked_order is None else entry.blocked_order[:, None, :]
+    late = (entry.mean_wait_s[:, None] + held)[:, :, None] * by_size + own[:, None, :]
     late_weight = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_bins.weight
     values.append(late.reshape(n, -1))
     shares.append(late_weight.reshape(n, -1))
@@ -210,7 +215,10 @@ def _met_work(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
     """The same of those that wait for prompts ahead."""
     share = (1.0 - entry.blocked)[:, None] * entry.beside * entry.waits
     weight = (share[:, :, None] * WAIT_WEIGHTS)[..., None] * entry.own_bins.weight
-    first = entry.wait_s[..., None] + entry.own_s[:, :, None]
+    wait = entry.wait_s[..., None]
+    if entry.order is not None:
+        wait = wait * entry.order[:, :, None]
+    first = wait + entry.own_s[:, :, None]
     company = entry.behind
     yield first, weight * (1.0 - company.chance)
     yield first + company.extra_s, weight * company.chance
