@@ -48,7 +48,7 @@ def test_longer_prompts_wait_longer_and_more_so_under_load() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("batching", "max_batch", "budget"), [("chunked", 16, 512), ("prefill_first", 32, 1024)])
 def test_percentiles_of_shortest_first_agree_with_the_engine(batching: str, max_batch: int, budget: int) -> None:
-    """One run of 16,000 requests at load 0.75; bounds are twice to three times the median errors of the concept page."""
+    """One run of 16,000 requests at load 0.75; bounds are twice to three times median errors."""
     rng, count = np.random.default_rng(31), 16_000
     system = System(tw=6e-3, tc=1e-4, tssm=4e-5)
     prompt, output = lognormal(rng, 700.0, 0.9, count), lognormal(rng, 120.0, 0.7, count)
