@@ -17,6 +17,7 @@ from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of, overload, starved
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
+from hydra_dse.estimator.rooms import ColocatedRoom, DisaggregatedRoom
 from hydra_dse.estimator.solution import Solution
 from hydra_dse.estimator.static import Static
 from hydra_dse.estimator.static_pools import StaticPools
@@ -145,6 +146,9 @@ def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
     with np.errstate(all="ignore"):
         if profile.roles is not None:
             return Elastic.of(profile, lengths)
+        if profile.max_waiting is not None and profile.batching != "static":
+            apart = profile.serving == "disaggregated"
+            return (DisaggregatedRoom if apart else ColocatedRoom).limited(profile, lengths)
         if profile.serving == "disaggregated":
             closed = profile.batching == "static"
             return StaticPools.of(profile, lengths) if closed else Disaggregated.of(profile, lengths)

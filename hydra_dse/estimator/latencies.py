@@ -21,10 +21,10 @@ from hydra_dse.estimator.transient import Transient
 FloatArray = NDArray[np.float64]
 
 # Slices of an exponential wait: probability, and its conditional mean in units of the mean.
-_EDGES = np.array([0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0])
-_SURVIVAL = 1.0 - _EDGES
+EXPONENTIAL_EDGES = np.array([0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0])
+_SURVIVAL = 1.0 - EXPONENTIAL_EDGES
 _XLOGX = np.where(_SURVIVAL > 0, _SURVIVAL * np.log(np.where(_SURVIVAL > 0, _SURVIVAL, 1.0)), 0.0)
-EXPONENTIAL_WEIGHTS = np.diff(_EDGES)
+EXPONENTIAL_WEIGHTS = np.diff(EXPONENTIAL_EDGES)
 EXPONENTIAL_POINTS = 1.0 + np.diff(_XLOGX) / EXPONENTIAL_WEIGHTS
 TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
 _CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
@@ -50,6 +50,7 @@ class Entry:
         held: share of requests that meet a fluid backlog; held_s: mean wait for it over all requests; None = none.
         order: waits of each size relative to `wait_s`, (n, j, bins), blocked_order: to that for a full pool, (n, bins);
             None = all sizes wait alike.
+        blocked_points: waits for a full pool over their mean, (n, slices); None = exponential.
     """
 
     own_s: FloatArray
@@ -67,6 +68,7 @@ class Entry:
     held_s: FloatArray | None = None
     order: FloatArray | None = None
     blocked_order: FloatArray | None = None
+    blocked_points: FloatArray | None = None
 
     @property
     def mean_own_s(self) -> FloatArray:
@@ -174,7 +176,8 @@ def ttft_spread(entry: Entry) -> Mixture:
     for value, share in (*_met_empty(entry), *_met_work(entry)):
         values.append(value.reshape(n, -1))
         shares.append(share.reshape(n, -1))
-    held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * EXPONENTIAL_POINTS
+    points = EXPONENTIAL_POINTS if entry.blocked_points is None else entry.blocked_points
+    held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * points
     own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
     by_size = 1.0 if entry.blocked_order is None else entry.blocked_order[:, None, :]
     late = (entry.mean_wait_s[:, None] + held)[:, :, None] * by_size + own[:, None, :]

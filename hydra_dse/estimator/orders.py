@@ -13,7 +13,9 @@ KNOWN = ("fcfs", "sjf")
 
 def knows_room(policy: Policy) -> bool:
     """Whether a limit of waiting requests is part of the estimate."""
-    return policy.serving == "colocated" and policy.batching == "static"
+    if policy.task_map == "elastic":
+        return False
+    return policy.serving == "colocated" or policy.batching != "static"
 
 
 def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ...]:

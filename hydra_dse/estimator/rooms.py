@@ -1,0 +1,305 @@
+"""Continuous batches that refuse requests: chains that end where the room for waiting ones is full.
+
+Below its limit a pool is the chain of `hydra_dse.estimator.chain` at the offered rate.  Beyond it the weights of `j`
+waiting are `w·c·r^j`, `r = ρ^{1/v}` with `v = (c_a² + c_s²)/2`, up to the room `K`, at any load; without a room they
+sum to the tail of that chain.  Prompts in a pool of their own wait as in `1, a, a·r, …, a·r^K` with `D = 1 − ρ + ρv`,
+`r = ρv/D` and `a = ρ/D`, whose mean is that of Pollaczek and Khinchine without a room.  Both are M/M/1/K for `v = 1`.
+What is served is what is not refused: a fixed point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.estimator import latencies
+from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing
+from hydra_dse.estimator.colocated import Colocated
+from hydra_dse.estimator.colocated_tables import Delays
+from hydra_dse.estimator.disaggregated import JUST_BELOW, Balance, Disaggregated, balance, burstiness, residence_of
+from hydra_dse.estimator.latencies import EXPONENTIAL_EDGES, EXPONENTIAL_POINTS, EXPONENTIAL_WEIGHTS, Entry
+from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.nodes import BatchNodes
+from hydra_dse.estimator.phases import Phases
+from hydra_dse.estimator.prompts import PromptQueue
+from hydra_dse.estimator.solution import Solution
+from hydra_dse.estimator.static import rooms_of
+from hydra_dse.estimator.static_waits import NORMAL_POINTS, NORMAL_WEIGHTS
+from hydra_dse.estimator.transient import Transient
+from hydra_dse.profile.nouns import ServiceProfile
+
+FloatArray = NDArray[np.float64]
+
+ROUNDS = 5
+POINTS = 512
+UNLIMITED = 1e5
+REACH = 30.0
+"""Where a geometric tail ends: at e^{−30} of its first weight."""
+BINDS = 0.02
+"""Share of refused prompts from which on waits are those of a room alone."""
+
+
+@dataclass(frozen=True)
+class RoomState(PoolState):
+    """A pool with a room.
+
+    Attributes:
+        level, mass: waiting beyond the limit and its probability, (n, points).
+        refused: share of the arrivals, (n,).
+        service_scv: squared coefficient of variation of the time between departures of a full pool, (n,).
+    """
+
+    level: FloatArray
+    mass: FloatArray
+    refused: FloatArray
+    service_scv: FloatArray
+
+    def waits(self, places: FloatArray) -> FloatArray:
+        """Waits of those who find `places` or more waiting, in the slices of `EXPONENTIAL_POINTS`, over their mean.
+
+        Who finds `j` waits for `j + 1` departures: a normal variable, cut at zero.
+        """
+        found = np.ones((len(self.level), len(EXPONENTIAL_POINTS)))
+        for row, (level, mass, scv) in enumerate(zip(self.level, self.mass, self.service_scv, strict=True)):
+            met = mass * (level >= places[row] - 1e-9)
+            met[np.flatnonzero(mass)[-1:]] *= 0.0 if len(level) > 1 and np.count_nonzero(met) > 1 else 1.0
+            count = np.maximum(level - places[row], 0.0) + 1.0
+            value = np.maximum(count[:, None] + NORMAL_POINTS * np.sqrt(scv * count)[:, None], 0.05).ravel()
+            weight = (met[:, None] * NORMAL_WEIGHTS).ravel()
+            order = np.argsort(value)
+            total = max(float(weight.sum()), 1e-300)
+            upto = np.concatenate(([0.0], np.cumsum(weight[order]) / total))
+            area = np.concatenate(([0.0], np.cumsum((weight * value)[order]) / total))
+            means = np.diff(np.interp(EXPONENTIAL_EDGES, upto, area)) / EXPONENTIAL_WEIGHTS
+            found[row] = means / max(float(means @ EXPONENTIAL_WEIGHTS), 1e-300)
+        return found
+
+    def beyond(self, places: FloatArray) -> FloatArray:
+        """Mean number waiting beyond the first `places` waiting places."""
+        return np.asarray((np.maximum(self.level - places[:, None], 0.0) * self.mass).sum(axis=1))
+
+    def exceeds(self, places: FloatArray) -> FloatArray:
+        """Probability that one who is let in finds `places` or more waiting."""
+        met = ((self.level >= places[:, None] - 1e-9) * self.mass).sum(axis=1) - self.refused
+        return np.asarray(np.clip(met / np.maximum(1.0 - self.refused, 1e-12), 0.0, 1.0), dtype=np.float64)
+
+
+def pool_with_room(
+    offered: FloatArray,
+    nodes: BatchNodes,
+    residence_s: FloatArray,
+    limit: FloatArray,
+    burst: Burstiness,
+    load: FloatArray,
+    room: FloatArray,
+) -> RoomState:
+    """The chain of `limited_sharing` at any load, ended at `room` waiting, shape (n,)."""
+    state = limited_sharing(offered, nodes, residence_s, limit, burst, load=load)
+    met = np.minimum(load, 1.0 - 1e-9)
+    short = met ** (1.0 / burst.blocking)
+    last = state.full * (1.0 - short)
+    spread = burst.wait(limit, np.clip(load, 1e-9, 1.0 - 1e-9))
+    log_r = np.log(np.where(np.abs(load - 1.0) < 1e-6, 1.0 - 1e-6, load)) / spread
+    # c·Σ r^j = short/(1 − short), the tail of the chain without a room.
+    tail = np.where(load < 1.0, short / (1.0 - short) * np.expm1(-log_r), burst.blocking / spread)
+    room = _within_reach(room, log_r)
+    width = np.maximum(room / POINTS, 1.0)
+    level = np.minimum(np.arange(1, POINTS + 1) * width[:, None], room[:, None])
+    inside = np.arange(1, POINTS + 1) <= np.ceil(room / width)[:, None]
+    logs = np.log(last * np.maximum(tail, 1e-300) * width)[:, None] + level * log_r[:, None]
+    logs = np.where(inside, logs, -np.inf)
+    fixed = np.log(np.stack((np.maximum(1.0 - state.full, 1e-300), np.maximum(last, 1e-300)), axis=1))
+    most = np.maximum(logs.max(axis=1), fixed.max(axis=1))[:, None]
+    below, at_limit = np.exp(fixed - most).T
+    waiting = np.exp(logs - most)
+    total = below + at_limit + waiting.sum(axis=1)
+    full = (total - below) / total
+    # What leaves is let in: levels up to the limit pass on what comes below it, those beyond the pool's highest rate.
+    let_in = np.minimum((below + waiting.sum(axis=1) / load) / total, 1.0 / load)
+    refused = np.clip(1.0 - let_in, 0.0, 1.0)
+    top = nodes.project(np.zeros((len(room), 2)), np.ones(len(room)), limit)
+    inner = state.at_nodes - top * state.full[:, None]
+    at_nodes = np.maximum(inner, 0.0) * (below / total / np.maximum(1.0 - state.full, 1e-300))[:, None]
+    serving = (state.in_service - state.full * limit) / np.maximum(1.0 - state.full, 1e-300)
+    return RoomState(
+        at_nodes + top * full[:, None],
+        full,
+        np.minimum(load, 1.0),
+        state.queue_ratio,
+        state.queues,
+        serving * below / total + limit * full,
+        np.hstack((np.zeros((len(room), 1)), level)),
+        np.hstack((at_limit[:, None], waiting)) / total[:, None],
+        refused,
+        np.maximum(2.0 * spread - burst.arrival, 0.05),
+    )
+
+
+def _within_reach(room: FloatArray, log_r: FloatArray) -> FloatArray:
+    """The room, or of a queue that dies out the part that it ever reaches."""
+    return np.asarray(np.where(log_r < 0.0, np.minimum(room, np.ceil(REACH / np.maximum(-log_r, 1e-12))), room))
+
+
+@dataclass(frozen=True)
+class PromptRoom:
+    """Prompts that may wait: the share that is refused, that of those let in that wait, their mean wait; (n,)."""
+
+    refused: FloatArray
+    waits: FloatArray
+    wait_s: FloatArray
+
+
+def prompt_room(
+    offered: FloatArray, service_s: FloatArray, service_square: FloatArray, arrival_scv: float, room: FloatArray
+) -> PromptRoom:
+    """One prompt server with a room, each of shape (n,)."""
+    rho = offered * service_s
+    spread = (arrival_scv + service_square / service_s**2 - 1.0) / 2.0
+    slack = np.maximum(1.0 - rho + rho * spread, 0.05)
+    log_r = np.log(np.maximum(rho * spread, 1e-12) / slack)
+    room = _within_reach(room, log_r)
+    width = np.maximum(room / POINTS, 1.0)
+    level = np.minimum(np.arange(POINTS + 1) * width[:, None], room[:, None])
+    inside = np.arange(POINTS + 1) <= np.ceil(room / width)[:, None]
+    logs = np.where(inside, np.log(rho / slack * width)[:, None] + level * log_r[:, None], -np.inf)
+    most = np.maximum(logs.max(axis=1), 0.0)
+    busy = np.exp(logs - most[:, None])
+    total = np.exp(-most) + busy.sum(axis=1)
+    # What a busy server completes is let in.
+    refused = np.clip(1.0 - busy.sum(axis=1) / (total * rho), 0.0, 1.0)
+    let_in = np.maximum(1.0 - refused, 1e-12)
+    waits = np.clip((busy.sum(axis=1) / total - refused) / let_in, 1e-12, 1.0)
+    mean = (level * busy).sum(axis=1) / total / (offered * let_in)
+    return PromptRoom(refused, waits, mean / waits)
+
+
+def queue_with_room(queue: PromptQueue, found: PromptRoom) -> PromptQueue:
+    """A prompt queue whose waits go over to those of the room as it begins to bind."""
+    share = np.clip(found.refused / BINDS, 0.0, 1.0)[:, None]
+    wait = (1.0 - share) * queue.wait_s + share * found.wait_s[:, None]
+    return replace(
+        queue,
+        waits=(1.0 - share) * queue.waits + share * found.waits[:, None],
+        wait_s=wait,
+        # Full rooms are waited for alike: a sum of as many services as there are places.
+        wait_shape=(1.0 - share) * queue.wait_shape + share * np.maximum(queue.wait_shape, 2.0),
+    )
+
+
+@dataclass(frozen=True)
+class ColocatedRoom(Colocated):
+    """Colocated designs of which some refuse requests."""
+
+    room: FloatArray
+    offered: FloatArray
+
+    @classmethod
+    def limited(cls, profile: ServiceProfile, lengths: LengthMoments) -> ColocatedRoom:
+        """Evaluate the profile."""
+        of = Colocated.of(profile, lengths)
+        room = np.minimum(rooms_of(profile), UNLIMITED)
+        return cls(profile, lengths, of.tables, of.impact, of.saturation, room, np.zeros_like(room))
+
+    def at(
+        self,
+        rate: FloatArray,
+        arrival_scv: float,
+        percentiles: bool,
+        transient: Transient | None = None,
+        phases: Phases | None = None,
+    ) -> Solution:
+        """Solve at offered rates of shape (n,), as stationary ones in a piece of time."""
+        solver = replace(self, offered=rate)
+        served = rate
+        for _ in range(ROUNDS):
+            solution = super(ColocatedRoom, solver).at(served, arrival_scv, False, None, phases)
+            served = rate * (1.0 - np.clip(_known(solution), 0.0, 1.0 - 1e-9))
+        return super(ColocatedRoom, solver).at(served, arrival_scv, percentiles, None, phases)
+
+    def _chain(
+        self, served: FloatArray, residence: FloatArray, burst: Burstiness, transient: Transient | None
+    ) -> PoolState:
+        load = self.offered / self.saturation_per_s
+        return pool_with_room(self.offered, self.tables.nodes, residence, self.tables.limit, burst, load, self.room)
+
+    def _queue(
+        self,
+        served: FloatArray,
+        residence: FloatArray,
+        arrival_scv: float,
+        transient: Transient | None,
+        beside: FloatArray,
+        life_s: FloatArray,
+        phases: Phases | None,
+    ) -> PromptQueue:
+        queue = super()._queue(served, residence, arrival_scv, transient, beside, life_s, phases)
+        return replace(queue, wait_s=np.minimum(queue.wait_s, self.room[:, None] * queue.service_s))
+
+    def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> Entry:
+        entry = super()._entry(served, state, queue, found)
+        if not isinstance(state, RoomState):
+            return entry
+        return replace(entry, blocked_points=state.waits(np.zeros_like(served)))
+
+    def _solution(
+        self, served: FloatArray, state: PoolState, queue: PromptQueue, timings: latencies.Timings
+    ) -> Solution:
+        solution = super()._solution(served, state, queue, timings)
+        refused = state.refused if isinstance(state, RoomState) else np.zeros_like(served)
+        return replace(solution, rejected=refused)
+
+
+@dataclass(frozen=True)
+class DisaggregatedRoom(Disaggregated):
+    """Disaggregated designs of which some refuse requests."""
+
+    @classmethod
+    def limited(cls, profile: ServiceProfile, lengths: LengthMoments) -> DisaggregatedRoom:
+        """Evaluate the profile."""
+        of = Disaggregated.of(profile, lengths)
+        return cls(profile, lengths, of.tables, of.saturation_per_s)
+
+    def at(
+        self,
+        rate: FloatArray,
+        arrival_scv: float,
+        percentiles: bool,
+        transient: Transient | None = None,
+        phases: Phases | None = None,
+    ) -> Solution:
+        """Solve at offered rates of shape (n,), as stationary ones in a piece of time."""
+        first = self.profile.scheduling == "sjf"
+        refused = np.zeros_like(rate)
+        for _ in range(ROUNDS):
+            served = np.minimum(rate * (1.0 - refused), JUST_BELOW * self.saturation_per_s)
+            found = balance(self.tables, served, self.lengths, arrival_scv, first, None, phases)
+            found, refused = self._limited(found, rate, arrival_scv)
+        served = rate * (1.0 - refused)
+        return replace(self.solved(found, served, percentiles), rejected=refused)
+
+    def _entry(self, found: Balance, served: FloatArray) -> Entry:
+        entry = super()._entry(found, served)
+        decode = found.decode
+        return replace(entry, blocked_points=decode.waits(found.places)) if isinstance(decode, RoomState) else entry
+
+    def _limited(self, found: Balance, rate: FloatArray, arrival_scv: float) -> tuple[Balance, FloatArray]:
+        """Balanced pools with rooms, and the share that both refuse."""
+        queue, tables = found.queue, self.tables
+        room = np.minimum(rooms_of(self.profile), UNLIMITED)
+        prompts = prompt_room(rate, queue.service_s[:, 0], queue.service_square[:, 0], arrival_scv, room)
+        joining = rate * (1.0 - prompts.refused) * max(self.lengths.decoding_share, 1e-9)
+        residence = residence_of(tables, found.step_s, self.lengths)
+        burst = burstiness(queue, found.step_s[:, -1], self.lengths, np.full(len(rate), arrival_scv))
+        limit = tables.limit
+        load = joining * tables.nodes.at(residence, limit[:, None])[:, 0] / limit
+        decode = pool_with_room(joining, tables.nodes, residence, limit, burst, load, room + self.places)
+        together = prompts.refused + (1.0 - prompts.refused) * decode.refused
+        # Together the pools complete no more than their common highest rate.
+        together = np.maximum(together, 1.0 - self.saturation_per_s / rate)
+        return replace(found, queue=queue_with_room(queue, prompts), decode=decode), together
+
+
+def _known(solution: Solution) -> FloatArray:
+    return np.zeros_like(solution.served_per_s) if solution.rejected is None else solution.rejected
