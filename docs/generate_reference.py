@@ -35,7 +35,7 @@ from hydra_dse.config import (
 )
 from hydra_dse.config.fields import Section
 from hydra_dse.config.library import KINDS, LIBRARY
-from hydra_dse.estimator import explain
+from hydra_dse.estimator import explain, explain_reuse
 from hydra_dse.estimator.intervals import COLOCATED, ERRORS, LOADS
 from hydra_dse.model import operators
 from hydra_dse.profile import composition
@@ -523,6 +523,8 @@ EXPLAINED: dict[type, str] = {
     explain.StackMemory: "explanation.memory[]",
     explain.DecodeBatch: "explanation.decode_batch",
     explain.TypicalIteration: "explanation.iterations[]",
+    explain_reuse.PrefixPoint: "explanation.prefix",
+    explain_reuse.CurvePoint: "explanation.prefix.curve[]",
     composition.Composition: "explanation.iterations[].composition",
     operators.Batch: "….composition.batch",
     composition.MappedClass: "….composition.operator_map[]",

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from hydra_dse.cli.tables import console, print_table
 from hydra_dse.estimator.explain import Explanation, StackMemory, TypicalIteration
+from hydra_dse.estimator.explain_reuse import PrefixPoint
 from hydra_dse.profile.composition import ClassTime, Composition, LinkBytes, MappedClass, ResourceTime
 from hydra_dse.results.text import number, percent
 
@@ -31,8 +32,21 @@ def print_explanation(explanation: Explanation) -> None:
         quantiles = ", ".join(f"{name} {number(getattr(batch, name), 3)}" for name in ("p10", "p50", "p90", "p99"))
         console().print(f"decode batch: mean {number(batch.mean)} sequences ({quantiles})")
     _print_roles(explanation)
+    if explanation.prefix is not None:
+        _print_prefix(explanation.prefix)
     for iteration in explanation.iterations:
         _print_iteration(iteration)
+
+
+def _print_prefix(prefix: PrefixPoint) -> None:
+    stay = "" if prefix.stay_s is None else f"; an entry stays {number(prefix.stay_s)} s after its last use"
+    room, all_of_it = number(prefix.capacity_bytes / 1e9), number(prefix.cache_bytes / 1e9)
+    found = _share(prefix.hit_share)
+    console().print(f"prefix cache: finds {found} of the prompt tokens in {room} of {all_of_it} GB{stay}")
+    if prefix.device_share < prefix.hit_share:
+        console().print(f"of these {_share(prefix.hit_share - prefix.device_share)} come from the host")
+    rows = [(number(point.capacity_bytes / 1e9), _share(point.hit_share)) for point in prefix.curve]
+    print_table("Prefix hits by capacity, load as it is", ("for cached entries [GB]", "prompt tokens found"), rows)
 
 
 def _print_roles(explanation: Explanation) -> None:

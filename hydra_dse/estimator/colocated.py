@@ -278,7 +278,7 @@ class Colocated:
             e2e=timings.e2e,
             batch_mean=timings.decoding,
             # A prompt holds its memory for a time that grows with its size.
-            kv_tokens=timings.decoding * lengths.context + prefilling * 2.0 * lengths.residual_prompt,
+            kv_tokens=timings.decoding * lengths.context + prefilling * lengths.prefilling_tokens,
             sequences=timings.decoding + prefilling,
             preemptions=tables.memory.binds(self.profile.max_batch) * state.full * again,
             work=self._work(served, state, queue),
@@ -295,7 +295,7 @@ class Colocated:
         single_rate = served * (1.0 - full) * lengths.prompt / size
         packed_rate = served * full * lengths.prompt / budget
         none, one = np.zeros((len(served), 1)), np.ones((len(served), 1))
-        single = chunk_batch(size[:, None], none, one, riding[:, None], lengths)
+        single = chunk_batch(size[:, None], none + lengths.ahead, one, riding[:, None], lengths)
         packed = packed_batch(budget[:, None], riding[:, None], lengths)
         iterations = state.at_nodes[:, 1:] / tables.step_s
         tokens = (iterations * tables.nodes.batch).sum(axis=1)

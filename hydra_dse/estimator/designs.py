@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
+from hydra_dse.estimator.cached import Reused, estimate_cached, has_prefixes, session_s
 from hydra_dse.estimator.estimate import ClassSlo, estimate
 from hydra_dse.estimator.mix_designs import estimate_models, meeting
 from hydra_dse.estimator.orders import order_notes
@@ -62,7 +64,15 @@ def estimate_designs(
             parts.append((np.array([row]), _unplaced(violations)))
     failed = {int(rows[0]) for rows, _ in parts}
     course = pieces(workload)
-    for rows in _groups(placed, failed, models):
+    cached = {row for row, design in enumerate(placed) if row not in failed and reuses(design, workload)}
+    for row in sorted(cached):
+        profile = build_profile([residents_of(placed[row], models)[0].design], models[0], calibration)
+        if profile.violations and profile.violations[0]:
+            cached.discard(row)
+            continue
+        options = (calibration, percentiles, max_rate)
+        parts.append((np.array([row]), solve_cached(profile, placed[row], workload, *options)[0]))
+    for rows in _groups(placed, failed | cached, models):
         for block in np.array_split(rows, -(-len(rows) // BLOCK)):
             mine = [placed[row] for row in block]
             if len(kinds) > 1:
@@ -74,7 +84,57 @@ def estimate_designs(
             parts.append((block, found))
     table = scatter(parts, len(designs))
     notes = (*table.notes, *context_notes(workload), *order_notes([design.policy for design in designs], workload))
-    return EstimateTable(table.metrics, table.low, table.high, table.violations, notes)
+    metrics = _with_sessions(table.metrics, workload, [design.policy.prefix_cache for design in designs], cached)
+    return EstimateTable(metrics, table.low, table.high, table.violations, notes)
+
+
+def reuses(design: Design, workload: Workload) -> bool:
+    """Whether a design has a prefix cache and the workload something to find in it; several models have none."""
+    if len({kind.model_index for kind in workload.classes}) > 1:
+        return False
+    return design.policy.prefix_cache and has_prefixes(workload)
+
+
+def solve_cached(
+    profile: ServiceProfile,
+    design: Design,
+    workload: Workload,
+    calibration: CalibrationSet,
+    percentiles: bool = True,
+    max_rate: bool = False,
+) -> tuple[EstimateTable, Reused]:
+    """Estimate one design with a prefix cache, by its profile."""
+    solve = partial(_solved, profile, workload, calibration, percentiles, max_rate)
+    return estimate_cached(profile, workload, design.policy, solve)
+
+
+def _solved(
+    profile: ServiceProfile,
+    workload: Workload,
+    calibration: CalibrationSet,
+    percentiles: bool,
+    max_rate: bool,
+    course: Sequence[Piece],
+    means_only: bool,
+) -> EstimateTable:
+    return _estimated(
+        profile, workload, course, calibration, percentiles and not means_only, max_rate and not means_only
+    )
+
+
+def _with_sessions(
+    metrics: dict[str, NDArray[np.float64]], workload: Workload, caches: Sequence[bool], cached: set[int]
+) -> dict[str, NDArray[np.float64]]:
+    """Metrics with the time of sessions, and a hit share of 0 where a cache has nothing to find."""
+    found = dict(metrics)
+    if any(caches):
+        share = found.get("prefix_hit_share", np.zeros(len(caches)))
+        found["prefix_hit_share"] = np.where([row in cached for row in range(len(caches))], share, 0.0)
+    if "e2e_mean_s" in found:
+        seconds = session_s(workload, found["e2e_mean_s"])
+        if seconds is not None:
+            found["session_e2e_mean_s"] = seconds
+    return found
 
 
 def evaluate(

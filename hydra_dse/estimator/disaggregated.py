@@ -225,7 +225,7 @@ class Disaggregated:
     def _moved_s(self) -> FloatArray:
         """Time of the hand-off from prefill to decode."""
         profile = self.profile
-        return np.asarray(profile.handoff_s_per_token * self.lengths.prompt + profile.handoff_s_per_sequence)
+        return np.asarray(profile.handoff_s_per_token * self.lengths.stored + profile.handoff_s_per_sequence)
 
     def _entry(self, found: Balance, served: FloatArray) -> latencies.Entry:
         queue, places = found.queue, found.places
@@ -290,8 +290,8 @@ class Disaggregated:
             batch_mean=timings.decoding,
             # A prompt holds its memory for a time that grows with its size.
             kv_tokens=timings.decoding * lengths.context
-            + waiting * lengths.prompt
-            + prefilling * 2.0 * lengths.residual_prompt,
+            + waiting * lengths.stored
+            + prefilling * lengths.prefilling_tokens,
             sequences=timings.decoding + waiting + prefilling,
             preemptions=tables.capacity.memory.binds(self.profile.max_batch) * decode.full * again,
             work=self.work(found, served),
@@ -320,7 +320,9 @@ def _work(tables: Tables, found: Balance, rate: FloatArray, lengths: LengthMomen
     budget, bins = tables.prompts.budget, lengths.prompt_bins
     chunks = np.ceil(bins.size / budget - 1e-9)
     chunk = bins.size / chunks
-    own = chunk_batch(chunk, (bins.size - chunk) / 2.0, 1.0 / chunks, np.zeros_like(chunk), lengths)
+    own = chunk_batch(
+        chunk, (bins.size - chunk) / 2.0 + lengths.ahead_bins, 1.0 / chunks, np.zeros_like(chunk), lengths
+    )
     single = Work("prefill", own, (rate * (1.0 - full))[:, None] * bins.weight * chunks)
     packed = Work("prefill", tables.packed, (rate * full * lengths.prompt)[:, None] / budget)
     iterations = found.decode.at_nodes[:, 1:] / found.step_s

@@ -111,7 +111,10 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     none = np.zeros_like(budget)
     # The prompt in which prefill spends its time is size-biased.
     size = np.minimum(budget, 2.0 * lengths.residual_prompt)
-    single, packed = chunk_batch(size, none, none + 1.0, none, lengths), packed_batch(budget, none, lengths)
+    single, packed = (
+        chunk_batch(size, none + lengths.ahead_of_token, none + 1.0, none, lengths),
+        packed_batch(budget, none, lengths),
+    )
     decode = decode_batch(nodes.batch, lengths)
     prompts = prefill_times(profile.pools["prefill"], budget, none, lengths)
     # Contention first: a pool remembers the times of a batch that was asked for everything.
@@ -147,7 +150,7 @@ def contention_of(
     middle = nodes.count // 2
     sizes = np.minimum(bins.size, profile.token_budget[:, None])
     none = np.zeros_like(sizes)
-    chunks = chunk_batch(sizes, none, none + 1.0, none, lengths)
+    chunks = chunk_batch(sizes, none + lengths.ahead_bins, none + 1.0, none, lengths)
     found = profile.contention.speeds(chunks, decode_batch(nodes.batch[:, middle, None], lengths))
     slow, beside = 1.0 / np.asarray(found[0], dtype=float), np.asarray(found[1], dtype=float)
     # Decode meets prompts in proportion to the time they run.

@@ -7,15 +7,16 @@ flight; of prefill, the mean of prompts alone and of prompts packed to the budge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
-from hydra_dse.estimator.designs import evaluate
+from hydra_dse.estimator.designs import evaluate, reuses, solve_cached
 from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.estimate import solver_of
+from hydra_dse.estimator.explain_reuse import PrefixPoint, prefix_point
 from hydra_dse.estimator.explain_roles import RoleChangeRow, RoleStateRow, explain_roles
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import metrics_of, starved
@@ -106,6 +107,7 @@ class Explanation:
         notes: what a reader must know of the load at which the iterations are taken.
         roles: role states of an elastic design; none of others.
         role_changes: what a change from one to the next costs.
+        prefix: the prefix cache on its curve of hits over capacity; `null` where there is none, or nothing to find.
     """
 
     rate_requests_per_s: float | None
@@ -115,6 +117,7 @@ class Explanation:
     notes: tuple[str, ...]
     roles: tuple[RoleStateRow, ...] = ()
     role_changes: tuple[RoleChangeRow, ...] = ()
+    prefix: PrefixPoint | None = None
 
 
 def explain(
@@ -130,7 +133,14 @@ def explain(
     placed, violations = (design, ()) if design.placement is not None else place_design(design, model, seed)
     if violations:
         return evaluation, _nothing()
-    return evaluation, _explained(placed, model, pieces(workload), calibration)
+    if not reuses(placed, workload):
+        return evaluation, _explained(placed, model, pieces(workload), calibration)
+    profile = build_profile([placed], model, calibration)
+    if profile.violations[0]:
+        return evaluation, _nothing()
+    _, reused = solve_cached(profile, placed, workload, calibration, percentiles=False)
+    explained = _explained(placed, model, reused.course, calibration)
+    return evaluation, replace(explained, prefix=prefix_point(reused))
 
 
 def _nothing(memory: tuple[StackMemory, ...] = ()) -> Explanation:

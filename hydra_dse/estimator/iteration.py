@@ -32,8 +32,8 @@ def packed_batch(tokens: FloatArray, sequences: FloatArray, lengths: LengthMomen
     return Batch(
         prefill_tokens=tokens,
         prefill_sequences=np.minimum(prompts + some, np.maximum(tokens, some)),
-        prefill_pairs=tokens * lengths.residual_prompt,
-        prefill_context_tokens=tokens + some * lengths.residual_prompt,
+        prefill_pairs=tokens * (lengths.residual_prompt + lengths.ahead_of_token),
+        prefill_context_tokens=tokens + some * lengths.residual_prompt + (prompts + some) * lengths.ahead,
         decode_sequences=sequences,
         decode_context_tokens=sequences * lengths.context,
         emitted_tokens=sequences + prompts,
@@ -110,10 +110,10 @@ def prefill_times(pool: PoolModel, budget: FloatArray, sequences: FloatArray, le
     wide_budget, wide_b = budget[:, :, None], np.broadcast_to(sequences[:, :, None], (n, j, len(sizes)))
     iterations = np.ceil(sizes / wide_budget - 1e-9)
     rest = sizes - (iterations - 1.0) * wide_budget
-    chunk, prior, ends, beside = _flat(rest, sizes - rest, np.ones_like(rest), wide_b)
+    chunk, prior, ends, beside = _flat(rest, sizes - rest + lengths.ahead_bins, np.ones_like(rest), wide_b)
     last_s = _ask(pool, chunk_batch(chunk, prior, ends, beside, lengths), rest.shape)
     near, far = _full_chunk(pool, budget, sequences, lengths)
-    prior = np.maximum(iterations - 2.0, 0.0) / 2.0 * wide_budget
+    prior = np.maximum(iterations - 2.0, 0.0) / 2.0 * wide_budget + lengths.ahead_bins
     slope = (far - near) / np.maximum(sizes[-1] - budget, 1.0)
     full_chunk = near[:, :, None] + slope[:, :, None] * prior
     full_s = _ask(pool, packed_batch(budget, sequences, lengths), (n, j))
@@ -138,14 +138,14 @@ def whole_prompt_times(pool: PoolModel, budget: FloatArray, lengths: LengthMomen
     n, sizes = len(budget), lengths.prompt_bins.size
     chunk = np.broadcast_to(sizes, (n, len(sizes)))
     zero, one = np.zeros_like(chunk), np.ones_like(chunk)
-    alone_s = _ask(pool, chunk_batch(chunk, zero, one, zero, lengths), chunk.shape)[:, None, :]
+    alone_s = _ask(pool, chunk_batch(chunk, zero + lengths.ahead_bins, one, zero, lengths), chunk.shape)[:, None, :]
     found = packed_whole(budget, lengths)
     none = np.zeros_like(found.tokens)
     full = Batch(
         prefill_tokens=found.tokens,
         prefill_sequences=found.prompts,
-        prefill_pairs=found.pairs,
-        prefill_context_tokens=found.tokens,
+        prefill_pairs=found.pairs + found.tokens * lengths.ahead_of_token,
+        prefill_context_tokens=found.tokens + found.prompts * lengths.ahead,
         decode_sequences=none,
         decode_context_tokens=none,
         emitted_tokens=found.prompts,

@@ -47,7 +47,10 @@ class Bins:
 class LengthMoments:
     """Attributes (tokens, tokens², …; expectations over requests unless stated).
 
-    prompt, prompt2, prompt3: moments of the prompt.
+    prompt, prompt2, prompt3: moments of the prompt, of which a prefix cache has found nothing: what is computed.
+    stored, stored2: moments of the whole prompt, the cached part included: what memory holds and decode attends to.
+    ahead: mean cached tokens of a prompt; ahead_of_token: the same seen by a random computed token.
+    ahead_bins: mean cached tokens in each slice of `prompt_bins`.
     output: mean output tokens.
     decoding_share: share of requests with more than one output token.
     decode, decode2: moments of `d` over requests that decode.
@@ -74,6 +77,11 @@ class LengthMoments:
     prompt_bins: Bins
     decode_bins: Bins
     fine_bins: Bins
+    stored: float
+    stored2: float
+    ahead: float
+    ahead_of_token: float
+    ahead_bins: FloatArray
 
     @property
     def decode_scv(self) -> float:
@@ -84,6 +92,11 @@ class LengthMoments:
     def residual_prompt(self) -> float:
         """Mean position of a random token's prompt cut: `E[p²]/2E[p]`."""
         return self.prompt2 / (2.0 * self.prompt)
+
+    @property
+    def prefilling_tokens(self) -> float:
+        """Tokens that a prompt under way holds: prompts are under way for a time that grows with what is computed."""
+        return 2.0 * self.residual_prompt + self.ahead_of_token
 
 
 def moments_of(lengths: LengthPoints) -> LengthMoments:
@@ -104,10 +117,13 @@ def moments_of(lengths: LengthPoints) -> LengthMoments:
     held = dp * dd + dd * (dd + 1) / 2
     held2 = dd * (dp**2 + dp * dd + dd**2 / 3)
     work = (dp + dd / 2) * dd
+    ahead = np.zeros_like(p) if lengths.cached_tokens is None else np.asarray(lengths.cached_tokens, dtype=float)
+    new = p - ahead
+    prompt_bins = bins_of(new, w, PROMPT_EDGES)
     return LengthMoments(
-        prompt=float(w @ p),
-        prompt2=float(w @ p**2),
-        prompt3=float(w @ p**3),
+        prompt=float(w @ new),
+        prompt2=float(w @ new**2),
+        prompt3=float(w @ new**3),
         output=float(w @ o),
         decoding_share=share,
         decode=mean_d,
@@ -117,10 +133,26 @@ def moments_of(lengths: LengthPoints) -> LengthMoments:
         held2=float(dw @ held2) / mean_d,
         overlap=_overlap(dd, dw, mean_d),
         work_scv=max(0.0, float(dw @ work**2) / float(dw @ work) ** 2 - 1.0),
-        prompt_bins=bins_of(p, w, PROMPT_EDGES),
+        prompt_bins=prompt_bins,
         decode_bins=bins_of(dd, dw, DECODE_EDGES),
         fine_bins=bins_of(dd, dw, FINE_EDGES),
+        stored=float(w @ p),
+        stored2=float(w @ p**2),
+        ahead=float(w @ ahead),
+        ahead_of_token=float(w @ (ahead * new)) / float(w @ new),
+        ahead_bins=_carried(new, w, ahead, prompt_bins),
     )
+
+
+def _carried(size: FloatArray, weight: FloatArray, value: FloatArray, bins: Bins) -> FloatArray:
+    """Mean of another quantity in each slice of a size."""
+    if not value.any():
+        return np.zeros_like(bins.size)
+    order = np.argsort(size, kind="stable")
+    cumulative = np.concatenate(([0.0], np.cumsum(weight[order])))
+    mass = np.concatenate(([0.0], np.cumsum(weight[order] * value[order])))
+    cuts = np.concatenate(([0.0], np.cumsum(bins.weight)))
+    return np.asarray(np.diff(np.interp(cuts * cumulative[-1] / cuts[-1], cumulative, mass)) / bins.weight)
 
 
 def _checked(lengths: LengthPoints) -> tuple[FloatArray, FloatArray, FloatArray]:

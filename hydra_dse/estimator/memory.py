@@ -50,9 +50,9 @@ def memory_of(profile: ServiceProfile, lengths: LengthMoments, in_progress: Floa
     kv, state = profile.kv_bytes_per_token, profile.state_bytes_per_sequence
     rounding = (profile.block_tokens - 1.0) / 2.0
     decoding = np.maximum(state + kv * (lengths.context + rounding), 1e-9)
-    waiting = state + kv * (lengths.prompt + rounding)
-    square = (state + kv * rounding) ** 2 + 2.0 * (state + kv * rounding) * kv * lengths.prompt
-    wasted = (square + kv**2 * lengths.prompt2) / (2.0 * np.maximum(waiting, 1e-9))
+    waiting = state + kv * (lengths.stored + rounding)
+    square = (state + kv * rounding) ** 2 + 2.0 * (state + kv * rounding) * kv * lengths.stored
+    wasted = (square + kv**2 * lengths.stored2) / (2.0 * np.maximum(waiting, 1e-9))
     free = np.maximum(profile.cache_bytes - wasted - in_progress * waiting, 0.0)
     variance = kv**2 * max(lengths.held2 - lengths.context**2, 0.0)
     runnable = free / decoding

@@ -135,7 +135,7 @@ def _within(latency: Latency, bound: float) -> FloatArray:
 
 def starved(profile: ServiceProfile, lengths: LengthMoments) -> tuple[tuple[Violation, ...], ...]:
     """A violation for each design whose cache memory does not hold one mean request to its end."""
-    tokens = lengths.prompt + lengths.output
+    tokens = lengths.stored + lengths.output
     levers = ("more or larger memory stacks", "fewer weight copies", "a smaller KV or state format")
     need = profile.state_bytes_per_sequence + profile.kv_bytes_per_token * tokens
     return tuple(

@@ -95,7 +95,7 @@ def _registry() -> dict[str, Metric]:
 
 
 METRICS: dict[str, Metric] = _registry()
-SIMULATED_ONLY = tuple(f"ttft_scheduled_{share}_s" for share in ("p50", "p90", "p99"))
+SIMULATED_ONLY = (*(f"ttft_scheduled_{share}_s" for share in ("p50", "p90", "p99")), "prefix_occupancy")
 """Metrics that only a simulation knows: the estimator has no distribution of them."""
 NEEDS_SLO = ("goodput_requests_per_s", "max_rate_requests_per_s", "slo_attainment")
 """Metrics that exist where the workload states an SLO."""

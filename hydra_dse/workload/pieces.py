@@ -64,10 +64,14 @@ class Piece:
     path: Path | None = field(default=None, compare=False, repr=False)
 
 
-def pieces(workload: Workload) -> tuple[Piece, ...]:
-    """The pieces of a workload in order of time; one of infinite duration where it is stationary."""
+def pieces(workload: Workload, cached_tokens: IntArray | None = None) -> tuple[Piece, ...]:
+    """The pieces of a workload in order of time; one of infinite duration where it is stationary.
+
+    `cached_tokens` of each recorded request are not computed: its lengths say so, and its path leaves them out.
+    """
     if workload.replay is not None and isinstance(workload.arrivals, Replay):
-        return _windows(_Recorded(workload, workload.arrivals, workload.replay))
+        cached = np.zeros(0, dtype=np.int64) if cached_tokens is None else cached_tokens
+        return _windows(_Recorded(workload, workload.arrivals, workload.replay, cached))
     steps = _steps(workload.arrivals)
     phases = shifting.phases(workload)
     if len(steps) * len(phases) == 1:
@@ -140,10 +144,12 @@ class _Recorded:
     workload: Workload
     arrivals: Replay
     record: Requests = field(compare=False)
+    cached: IntArray = field(compare=False)
     name: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", digest(self.record.prompt_tokens, self.record.output_tokens))
+        name = digest(self.record.prompt_tokens, self.record.output_tokens, self.cached)
+        object.__setattr__(self, "name", name)
 
 
 @lru_cache(maxsize=4)
@@ -162,13 +168,13 @@ def _windows(recorded: _Recorded) -> tuple[Piece, ...]:
         inside = np.diff(ends[first : end + 1])
         statistics = ArrivalStatistics((end - first) / duration, float(np.std(inside) / np.mean(inside)))
         prompt, output = record.prompt_tokens[first:end], record.output_tokens[first:end]
-        lengths = thin(
-            LengthPoints(prompt.astype(float), output.astype(float), np.full(end - first, 1.0 / (end - first))),
-            POINTS,
-        )
+        cached = recorded.cached[first:end].astype(float) if len(recorded.cached) else None
+        weight = np.full(end - first, 1.0 / (end - first))
+        lengths = thin(LengthPoints(prompt.astype(float), output.astype(float), weight, cached), POINTS)
+        computed = prompt if cached is None else prompt - recorded.cached[first:end]
         before = np.diff(times[max(first - 1, 0) : end], prepend=times[:1] if first == 0 else times[:0])
         shares = shifting.shares_at(workload, times[first:end]).mean(axis=0)
-        path = _path(before, prompt, -(-count // LONGEST_PATH))
+        path = _path(before, computed, -(-count // LONGEST_PATH))
         found.append(Piece((end - first) / count, duration, statistics, lengths, tuple(shares.tolist()), path))
     return tuple(found)
 

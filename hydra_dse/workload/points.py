@@ -66,11 +66,12 @@ def _coupled(weight: FloatArray, correlation: float) -> FloatArray:
 
 
 def thin(points: LengthPoints, limit: int = MAX_POINTS) -> LengthPoints:
-    """At most `limit` points: cells by prompt quantile, then by output quantile, each at its mean."""
+    """At most `limit` points: cells by quantile of computed prompt tokens, then of the output, each at its mean."""
     if len(points.weight) <= limit:
         return points
     side = max(int(np.sqrt(limit)), 1)
-    by_prompt = np.argsort(points.prompt_tokens, kind="stable")
+    computed = points.prompt_tokens if points.cached_tokens is None else points.prompt_tokens - points.cached_tokens
+    by_prompt = np.argsort(computed, kind="stable")
     column = _cells(points.weight[by_prompt], side)
     order = by_prompt[np.lexsort((points.output_tokens[by_prompt], column))]
     column = np.sort(column)

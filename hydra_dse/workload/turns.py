@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -167,6 +168,7 @@ def _systematic(shares: FloatArray, count: int, rng: np.random.Generator) -> Int
     return np.asarray(rng.permutation(np.minimum(index, len(shares) - 1)), dtype=np.int64)
 
 
+@lru_cache(maxsize=16)
 def turn_points(workload: Workload, prefixes: Prefixes, class_index: int | None = None) -> LengthPoints:
     """Prompts (history included) and outputs of all turns as weighted points."""
     turns = sampled_turns(workload, prefixes)
