@@ -240,7 +240,7 @@ def test_a_workload_without_prefixes_has_nothing_to_find() -> None:
     [
         ("nemotron-nano-9b-v2", 3.0, 20.0, []),
         ("llama-3.1-8b", 3.0, 40.0, []),
-        ("llama-3.1-8b", 2.0, 20.0, ["policy.host_cache=40 GB", "policy.host_bandwidth=50 GB/s"]),
+        ("nemotron-nano-9b-v2", 6.0, 20.0, ["policy.host_cache=100 GB", "policy.host_bandwidth=20 GB/s"]),
     ],
 )
 def test_hit_shares_of_designs_are_within_three_points_of_the_simulation(
@@ -256,4 +256,4 @@ def test_hit_shares_of_designs_are_within_three_points_of_the_simulation(
     [simulated] = ServingSimulator().evaluate([placed], workload, CALIBRATION, options, 3)
     found = simulated.metrics["prefix_hit_share"]
     assert estimated.metrics["prefix_hit_share"] == pytest.approx(found, abs=0.03)
-    assert estimated.metrics["ttft_mean_s"] == pytest.approx(simulated.metrics["ttft_mean_s"], rel=0.12)
+    assert estimated.metrics["e2e_mean_s"] == pytest.approx(simulated.metrics["e2e_mean_s"], rel=0.05)
