@@ -21,6 +21,7 @@ from hydra_dse.mapping.nouns import (
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.residents import Resident, residents_of, residents_violations
 from hydra_dse.mapping.roles import RolePlan, role_plan, swapped, switch_traffic
+from hydra_dse.mapping.stages import block_names
 from hydra_dse.mapping.violations import die_violations, mapping_violations, memory_violations
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Resident",
     "RolePlan",
     "Transfer",
+    "block_names",
     "components_key",
     "die_violations",
     "flows_of",

@@ -14,7 +14,7 @@ import numpy as np
 from hydra_dse.mapping.nouns import ExecutionGroup, Transfer
 from hydra_dse.mapping.operands import Operands
 from hydra_dse.mapping.transfers import forward_shares
-from hydra_dse.model import operators_of
+from hydra_dse.model import Model, block_operators, operators_of
 from hydra_dse.model.operators import Operator, OperatorClass
 
 _OUTER = 2  # final norm and head
@@ -33,6 +33,19 @@ def stages_of(operands: Operands, degree: int) -> tuple[tuple[Operator, ...], ..
         arrival = (Operator(name="arrival", kind=OperatorClass.NORM),) if number else ()
         stages.append(tuple(replace(one, name=f"stage{number + 1}_{one.name}") for one in (*arrival, *inner)))
     return tuple(stages)
+
+
+def block_names(model: Model, degree: int) -> tuple[tuple[str, ...], ...]:
+    """Names of the operators of `stages_of` in order of execution, by block (see `hydra_dse.model.block_operators`)."""
+    if degree == 1:
+        return block_operators(model)
+    found: list[tuple[str, ...]] = []
+    for number, blocks in enumerate(np.array_split(np.arange(len(model.blocks)), degree)):
+        whole = block_operators(replace(model, blocks=tuple(model.blocks[block] for block in blocks.tolist())))
+        inner = whole[0 if number == 0 else 1 : None if number == degree - 1 else -1]
+        arrival = (("arrival",),) if number else ()
+        found += [tuple(f"stage{number + 1}_{name}" for name in block) for block in (*arrival, *inner)]
+    return tuple(found)
 
 
 def handed_on(source: ExecutionGroup, target: ExecutionGroup, elements: float) -> tuple[Transfer, ...]:

@@ -50,12 +50,22 @@ class Route:
 
 
 class FlowNetwork:
-    """Known routes and the fair rates of any set of them (found once, since they depend on the routes alone)."""
+    """Known routes and the fair rates of any set of them (found once, since they depend on the routes alone).
+
+    `pairs` keeps speeds of pairs of iterations for the package level.
+    """
 
     def __init__(self, check: bool = True) -> None:
         self.routes: list[Route] = []
         self._check = check
         self._rates: dict[tuple[int, ...], tuple[float, ...]] = {}
+        self._pools = 0
+        self.pairs: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[float, float]] = {}
+
+    def number_pool(self) -> int:
+        """Number the next pool of the package."""
+        self._pools += 1
+        return self._pools
 
     def add(self, route: Route) -> int:
         """Make a route known and return its number."""

@@ -53,12 +53,13 @@ class Processor(Protocol):
 class _Running:
     """A job under way: what is left of it at `since_s`, its speed and the end that follows."""
 
-    __slots__ = ("done", "end_s", "left_s", "since_s", "speed", "usage")
+    __slots__ = ("done", "end_s", "job", "left_s", "since_s", "speed", "usage")
 
-    def __init__(self, done: simpy.Event, left_s: float, usage: FloatArray | None, now_s: float) -> None:
+    def __init__(self, done: simpy.Event, job: Job, now_s: float) -> None:
         self.done = done
-        self.left_s = left_s
-        self.usage = usage
+        self.job = job
+        self.left_s = left_s = job.duration_s
+        self.usage = job.usage()
         self.since_s = now_s
         self.speed = 1.0
         self.end_s = now_s + left_s
@@ -103,7 +104,7 @@ class FluidProcessor:
         if not job.duration_s >= 0.0:
             raise InvariantBroken(f"a job of {job.duration_s} s cannot be run")
         done = self.env.event()
-        self._running.append(_Running(done, job.duration_s, job.usage(), self.env.now))
+        self._running.append(_Running(done, job, self.env.now))
         self._touch()
         return done
 
@@ -139,13 +140,21 @@ class FluidProcessor:
         self.rebalances += 1
         now = self.env.now
         sharing = [job for job in self._running if job.usage is not None]
-        for job, speed in zip(sharing, _speeds([job.usage for job in sharing if job.usage is not None]), strict=True):
+        for job, speed in zip(sharing, self._speeds(sharing), strict=True):
             job.change_speed(speed, now)
         if self._running:
             self._timer += 1
             end = min(job.end_s for job in self._running)
             timer = at(self.env, end, self._timer)
             timer.callbacks.append(self._finish)
+
+    def _speeds(self, sharing: list[_Running]) -> Sequence[float]:
+        """Speeds of jobs that share resources, of all that are under way."""
+        return self.speeds([job.job for job in sharing], [job.usage for job in sharing if job.usage is not None])
+
+    def speeds(self, jobs: Sequence[Job], usages: list[FloatArray]) -> Sequence[float]:
+        """Speeds of jobs with these usages; may be overridden."""
+        return _speeds(usages)
 
     def _finish(self, timer: simpy.Event) -> None:
         if timer.value != self._timer:

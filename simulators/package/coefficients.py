@@ -136,6 +136,7 @@ class PlacedHardware:
             group.name: die_rates(group.chiplet, calibration, precision) for group in package.dies if group.count
         }
         self.site_count = len(mapped.sites)
+        self.pipeline = design.mapping.pipeline
         self._buffers = [
             package.chiplet_of(die).sram_bytes * (1.0 - design.mapping.sram_weight_share)
             for die in range(package.die_count)

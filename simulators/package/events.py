@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Callable
 
@@ -40,8 +41,9 @@ class PackageExecution:
         self._stale = False
         self._timers: list[tuple[float, int, Action]] = []
         self._tickets = 0
-        self._holder: dict[int, object] = {}
-        self._queue: list[tuple[object, tuple[int, ...], Action]] = []
+        self._turns = 0
+        self._held: set[int] = set()
+        self._queue: list[tuple[int, tuple[int, ...], Action]] = []
 
     # -- what iterations ask for ------------------------------------------------------------------------------
 
@@ -58,28 +60,31 @@ class PackageExecution:
         self._tickets += 1
         heapq.heappush(self._timers, (self.now_s + seconds, self._tickets, action))
 
-    def acquire(self, owner: object, dies: tuple[int, ...], action: Action) -> None:
-        """Do something as soon as all of these dies are free; first come, first served on every die."""
-        self._queue.append((owner, dies, action))
+    def turn(self) -> int:
+        """Number the next iteration."""
+        self._turns += 1
+        return self._turns
+
+    def acquire(self, turn: int, dies: tuple[int, ...], action: Action) -> None:
+        """Do something as soon as all of these dies are free; the iteration that started first comes first."""
+        bisect.insort(self._queue, (turn, dies, action), key=_turn)
         self._grant()
 
     def release(self, dies: tuple[int, ...]) -> None:
         """Free dies."""
-        for die in dies:
-            del self._holder[die]
+        self._held.difference_update(dies)
         if self._queue:
             self._grant()
 
     def _grant(self) -> None:
         claimed: set[int] = set()
         waiting, granted = [], []
-        for owner, dies, action in self._queue:
-            if any(die in self._holder or die in claimed for die in dies):
+        for turn, dies, action in self._queue:
+            if any(die in self._held or die in claimed for die in dies):
                 claimed.update(dies)
-                waiting.append((owner, dies, action))
+                waiting.append((turn, dies, action))
                 continue
-            for die in dies:
-                self._holder[die] = owner
+            self._held.update(dies)
             granted.append(action)
         self._queue = waiting
         for action in granted:
@@ -151,6 +156,10 @@ class PackageExecution:
         stripes = sum([self.network.routes[route].pairs for route in routes])
         if stripes > self.most_stripes:
             self.most_stripes = stripes
+
+
+def _turn(waiting: tuple[int, tuple[int, ...], Action]) -> int:
+    return waiting[0]
 
 
 def _route(flow: Moving) -> int:

@@ -87,6 +87,8 @@ class Iteration:
         self.tile: list[Moving] = []
         self.writes: list[Moving] = []
         self._at_block = at_block
+        self._turn = package.turn()
+        self._kept: tuple[int, ...] = ()
         self._phase = WAITS
         self._pending = 0
         self._own_writes = 0
@@ -109,12 +111,16 @@ class Iteration:
         self._go_on()
 
     def _go_on(self) -> None:
+        kept, self._kept = self._kept, ()
         if self.at == len(self.steps):
+            self.package.release(kept)
             self._finish_if_written()
             return
         self._phase = WAITS
         self._progress = _Progress()
-        self.package.acquire(self, self.steps[self.at].dies, self._start)
+        self.package.acquire(self._turn, self.steps[self.at].dies, self._start)
+        if kept:
+            self.package.release(kept)
 
     def _start(self) -> None:
         """The dies are there: gather the activations."""
@@ -164,7 +170,10 @@ class Iteration:
     def _computed(self) -> None:
         step = self.steps[self.at]
         self._progress.done, self._phase = 1.0, REDUCES
-        self.package.release(step.dies)
+        if self.program.keeps_dies:
+            self._kept = step.dies
+        else:
+            self.package.release(step.dies)
         self._pending = max(1, len(step.reduces))
         for route, amount in step.reduces:
             self.package.flow(route, amount, self._reduced)

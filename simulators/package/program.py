@@ -66,11 +66,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Blocks of step numbers over a few distinct steps; `start_s` is the host's cost before the first."""
+    """Blocks of step numbers over a few distinct steps.
+
+    Attributes:
+        start_s: the host's cost before the first.
+        keeps_dies: whether an iteration keeps its dies until the next operator has its own, so that another one only
+            gets what it leaves (a stage of a pipeline takes one batch after the other).
+    """
 
     steps: tuple[Step, ...]
     blocks: tuple[tuple[int, ...], ...]
     start_s: float
+    keeps_dies: bool = False
 
 
 class PoolProgram:
@@ -105,7 +112,8 @@ class PoolProgram:
         steps = tuple(operator.step(batch) for operator in self._operators)
         running = [step.compute_s > 0.0 or step.read_bytes > 0.0 or bool(step.gathers) for step in steps]
         blocks = tuple(tuple(at for at in block if running[at]) for block in self.blocks)
-        return Program(steps, tuple(block for block in blocks if block), self.placed.iteration_overhead_s)
+        whole = tuple(block for block in blocks if block)
+        return Program(steps, whole, self.placed.iteration_overhead_s, self.hardware.pipeline > 1)
 
     def expert_routes(self, group: ExecutionGroup) -> list[int | None]:
         """Routes of the weights of experts placed whole, one for each die; empty where there are none."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+
+import simpy
 
 from hydra_dse.design.evaluator import DETAILS
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import Resident, map_design, pool_names, precision_of, residents_of, swapped
-from hydra_dse.model import block_operators
+from hydra_dse.mapping import Resident, block_names, map_design, pool_names, precision_of, residents_of, swapped
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Workload
 from simulators.iteration import IterationCost, Work
+from simulators.noi import Processor
 from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost, PlacedHardware
-from simulators.package.operators import MemoCost, OperatorCost, OperatorProcessor
+from simulators.package.operators import MemoCost, MemoProcessor, OperatorCost, OperatorProcessor
 from simulators.package.usage import Contended, keep_contended
 from simulators.serving.elastic import elastic_costs
 from simulators.serving.memory import CacheShape
@@ -109,8 +111,19 @@ def _system(
     other_phase: dict[str, IterationCost] = {
         name.removeprefix(EXCHANGED): cost for name, cost in costs.items() if name.startswith(EXCHANGED)
     }
-    processor = partial(OperatorProcessor, network=network) if detail == "operators" else None
-    system = System(policy, cache, dict(costs), handoff, roles=roles, swapped=other_phase, processor=processor)
+    processor: Callable[[simpy.Environment], Processor] | None = None
+    if detail != "ledger":
+        processor = partial(OperatorProcessor if detail == "operators" else MemoProcessor, network=network)
+    system = System(
+        policy,
+        cache,
+        dict(costs),
+        handoff,
+        roles=roles,
+        swapped=other_phase,
+        processor=processor,
+        leaps=detail != "operators",
+    )
     return costs, system, tables
 
 
@@ -124,10 +137,11 @@ def _exchanged(design: Design, model: Model, calibration: CalibrationSet) -> dic
 def _cost(hardware: PlacedHardware, pool: str, model: Model, detail: str, network: FlowNetwork) -> PackageCost:
     if detail == "ledger":
         return PackageCost(hardware, pool)
+    blocks = block_names(model, hardware.pipeline)
     if detail == "memo":
-        return MemoCost(hardware, pool, block_operators(model))
+        return MemoCost(hardware, pool, blocks, network)
     if detail == "operators":
-        return OperatorCost(hardware, pool, block_operators(model), network)
+        return OperatorCost(hardware, pool, blocks, network)
     raise InputError(Fault(f"detail {detail!r} is none of {', '.join(DETAILS)}"))
 
 

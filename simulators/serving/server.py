@@ -49,6 +49,7 @@ class System:
         swapped: costs of prompts on the decode dies and of decode steps on the prefill dies, where pools take each
             other's work.
         processor: makes what executes iterations; None for the fair sharing of whole iterations.
+        leaps: whether durations of iterations alone are those of the costs, so that decode steps may be leaped over.
     """
 
     policy: Policy
@@ -59,6 +60,7 @@ class System:
     roles: Roles | None = None
     swapped: dict[str, IterationCost] = field(default_factory=dict)
     processor: Callable[[simpy.Environment], Processor] | None = None
+    leaps: bool = True
 
 
 class Server:
@@ -106,7 +108,7 @@ class Server:
         self.engines = _engines(self)
         self.neighbours: list[Server] = [self]
         self.memory_sharers: list[Server] = [self]
-        self.leaper = Leaper(self, fast and system.processor is None)
+        self.leaper = Leaper(self, fast and system.leaps)
         self.processor: Processor
         if package is None:
             self.processor = system.processor(env) if system.processor is not None else _sharing(env, self.engines)

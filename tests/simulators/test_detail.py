@@ -12,7 +12,7 @@ from hydra_dse.design.nouns import Design, Placement
 from hydra_dse.errors import InputError
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import Attended, Composition
-from simulators.package.operators import MemoCost, rounded
+from simulators.package.operators import MemoCost, leading, rounded
 from simulators.serving.build import build_system
 from simulators.serving.run import Outcome, run
 from tests.simulators.serving_pieces import Log
@@ -50,6 +50,12 @@ def test_without_interference_the_memo_gives_the_dates_of_executed_iterations_wi
     assert rest[0] == pytest.approx(rest[1], rel=0.01)
 
 
+def test_with_interference_the_memo_is_within_five_per_cent_of_executed_iterations() -> None:
+    memo, executed = (_run(detail, "disaggregated", apart_s=0.0)[0].visits for detail in ("memo", "operators"))
+    assert memo.first_token_s == pytest.approx(executed.first_token_s, rel=0.05)
+    assert memo.last_token_s == pytest.approx(executed.last_token_s, rel=0.05)
+
+
 def test_executed_iterations_of_two_pools_slow_each_other() -> None:
     apart, together = _run("operators", "disaggregated")[0].visits, _run("operators", "disaggregated", apart_s=0.0)[0]
     decode = [visits.last_token_s - visits.first_token_s for visits in (apart, together.visits)]
@@ -75,6 +81,7 @@ def test_compositions_that_round_alike_are_executed_once() -> None:
 def test_rounded_counts_are_at_most_an_eighth_off(number: int) -> None:
     assert abs(rounded(number) - number) <= number / 8
     assert rounded(rounded(number)) == rounded(number)
+    assert leading(number) == 0 if number == 0 else 0.7 <= leading(number) / number <= 1.42
 
 
 def test_an_unknown_detail_is_refused_with_those_that_exist() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from hydra_dse.config import load_calibration, load_model, load_space
 from hydra_dse.design.nouns import Placement
+from hydra_dse.design.pipeline import pipelined
 from hydra_dse.hardware.components import DieGroup
-from hydra_dse.mapping import map_design
+from hydra_dse.mapping import block_names, map_design
 from hydra_dse.model import block_operators
 from hydra_dse.model.operators import Operator, OperatorClass
 from simulators.iteration import Attended, Composition
@@ -115,6 +116,32 @@ def test_experts_placed_whole_move_the_bytes_of_the_ledger(copies: int) -> None:
     moved, expected, seconds = _busy(placed, "gpt-oss-20b", "decode", [], [500] * 12)
     assert moved == pytest.approx(expected, rel=1e-9)
     assert seconds >= moved.max()
+
+
+def test_two_batches_in_flight_overlap_in_the_stages_of_a_pipeline() -> None:
+    model = load_model("nemotron-h-8b")
+    held = hardware_of("nemotron-h-8b")
+    point = load_space("hydra-24").complete(POINT)
+    assert point is not None
+    design = load_space("hydra-24").build(point)
+    design = replace(design, policy=replace(design.policy, serving="colocated"), placement=Placement(held.links.slots))
+    design = pipelined(replace(design, mapping=replace(design.mapping, pipeline=2)))
+    placed = PlacedHardware(design, map_design(design, model), load_calibration("default"), model.precision)
+    network = FlowNetwork()
+    programs = PoolProgram(placed, "serve", block_names(model, 2), network)
+    cost = PackageCost(placed, "serve")
+    program = programs.program(composition(cost, [(0, 512)], [], 1))
+    # All blocks, the embedding, the head and the arrival at the second stage.
+    assert len(program.blocks) == 52 + 3
+    alone, ends = run_alone(network, program).now_s, []
+    running = PackageExecution(network)
+    for _ in range(2):
+        Iteration(running, program, lambda: ends.append(running.now_s))
+    while not running.idle:
+        running.advance(running.next_s())
+    # Of three dies a group two are in the first stage and one in the second, each with 26 blocks: 1/3 and 2/3 of the
+    # time.  The second batch reaches the second stage at 2/3, finds it free at 1, and leaves it at 5/3.
+    assert ends == pytest.approx([alone, 5.0 / 3.0 * alone], rel=0.03)
 
 
 @cache
