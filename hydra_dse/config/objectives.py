@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.errors import Fault, did_you_mean
-from hydra_dse.results.metrics import METRICS, NEEDS_SLO, NEITHER, SIMULATED_ONLY, UTILIZATION
+from hydra_dse.results.metrics import (
+    METRICS,
+    NEEDS_PREFIXES,
+    NEEDS_SESSIONS,
+    NEEDS_SLO,
+    NEITHER,
+    SIMULATED_ONLY,
+    UTILIZATION,
+)
 from hydra_dse.workload.nouns import Workload
 
 if TYPE_CHECKING:
@@ -61,4 +69,8 @@ def _message(name: str, workload: Workload | None, groups: Sequence[str] | None,
         return f"{name!r} has no better direction; use it in constraints"
     if name in NEEDS_SLO and workload is not None and not workload.promises:
         return f"{name!r} needs an SLO, and workload {workload.name!r} states none; add `slo` to it or drop the metric"
+    if name in NEEDS_PREFIXES and workload is not None and not workload.has_prefixes:
+        return f"{name!r} needs requests with common prefixes, and workload {workload.name!r} has none"
+    if name in NEEDS_SESSIONS and workload is not None and not workload.has_sessions:
+        return f"{name!r} needs sessions of several turns, and workload {workload.name!r} has none"
     return None

@@ -63,14 +63,6 @@ class _Found:
     stay_s: float
 
 
-def has_prefixes(workload: Workload) -> bool:
-    """Whether requests of a workload say what they share."""
-    recorded = workload.replay
-    if recorded is not None:
-        return recorded.blocks is not None and recorded.block_tokens > 0
-    return workload.prefixes is not None
-
-
 class _Finder:
     """Hits of one workload under one policy, by capacity."""
 
@@ -195,6 +187,6 @@ def _transfer_s(mean_bytes: float, bytes_per_s: float, rate: float) -> float:
 def session_s(workload: Workload, e2e_s: FloatArray) -> FloatArray | None:
     """Mean time of a session of several turns, think times included; None where there are none."""
     prefixes = workload.prefixes
-    if prefixes is None or workload.replay is not None or len(prefixes.turns) == 1:
+    if prefixes is None or not workload.has_sessions:
         return None
     return np.asarray(prefixes.mean_turns * e2e_s + (prefixes.mean_turns - 1.0) * prefixes.think.mean_s)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
-from hydra_dse.estimator.cached import Reused, estimate_cached, has_prefixes, session_s
+from hydra_dse.estimator.cached import Reused, estimate_cached, session_s
 from hydra_dse.estimator.estimate import ClassSlo, estimate
 from hydra_dse.estimator.mix_designs import estimate_models, meeting
 from hydra_dse.estimator.orders import order_notes
@@ -92,7 +92,7 @@ def reuses(design: Design, workload: Workload) -> bool:
     """Whether a design has a prefix cache and the workload something to find in it; several models have none."""
     if len({kind.model_index for kind in workload.classes}) > 1:
         return False
-    return design.policy.prefix_cache and has_prefixes(workload)
+    return design.policy.prefix_cache and workload.has_prefixes
 
 
 def solve_cached(
@@ -127,7 +127,7 @@ def _with_sessions(
 ) -> dict[str, NDArray[np.float64]]:
     """Metrics with the time of sessions, and a hit share of 0 where a cache has nothing to find."""
     found = dict(metrics)
-    if any(caches):
+    if any(caches) or workload.has_prefixes:
         share = found.get("prefix_hit_share", np.zeros(len(caches)))
         found["prefix_hit_share"] = np.where([row in cached for row in range(len(caches))], share, 0.0)
     if "e2e_mean_s" in found:

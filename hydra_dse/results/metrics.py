@@ -99,6 +99,10 @@ SIMULATED_ONLY = (*(f"ttft_scheduled_{share}_s" for share in ("p50", "p90", "p99
 """Metrics that only a simulation knows: the estimator has no distribution of them."""
 NEEDS_SLO = ("goodput_requests_per_s", "max_rate_requests_per_s", "slo_attainment")
 """Metrics that exist where the workload states an SLO."""
+NEEDS_PREFIXES = ("prefix_hit_share",)
+"""Metrics that exist where requests say what they share."""
+NEEDS_SESSIONS = ("session_e2e_mean_s",)
+"""Metrics that exist where requests are turns of sessions."""
 UTILIZATION = "utilization_"
 """What the metrics of die groups begin with."""
 OF_MODEL = "@"

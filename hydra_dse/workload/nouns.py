@@ -171,6 +171,19 @@ class Workload:
     routing: RoutingSkew = field(default_factory=RoutingSkew)
 
     @property
+    def has_prefixes(self) -> bool:
+        """Whether requests say what they share."""
+        recorded = self.replay
+        if recorded is not None:
+            return recorded.blocks is not None and recorded.block_tokens > 0
+        return self.prefixes is not None
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether sampled requests are turns of sessions of more than one."""
+        return self.replay is None and self.prefixes is not None and len(self.prefixes.turns) > 1
+
+    @property
     def promises(self) -> bool:
         """Whether any class has an SLO."""
         return any(kind.slo.ttft_s is not None or kind.slo.tpot_s is not None for kind in self.classes)

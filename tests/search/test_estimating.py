@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from hydra_dse.config import load_experiment
-from hydra_dse.results.metrics import METRICS, SIMULATED_ONLY, UTILIZATION
+from hydra_dse.results.metrics import METRICS, NEEDS_PREFIXES, NEEDS_SESSIONS, SIMULATED_ONLY, UTILIZATION
 from hydra_dse.search.estimating import EstimatorScorer
 from hydra_dse.search.scores import constrained
 
@@ -31,9 +31,10 @@ def test_the_highest_rate_is_computed_where_it_is_bounded():
     assert "max_rate_requests_per_s" in table.metrics
 
 
-@pytest.mark.parametrize("workload", ["azure-conversation", "own"])
+@pytest.mark.parametrize("workload", ["azure-conversation", "own", "tool-sessions"])
 def test_the_estimator_computes_all_metrics_but_those_said_to_be_of_simulations(workload):
     overrides = () if workload == "own" else (f"workload={workload}", "workload.slo.ttft=1 s")
     _, table = _table("objectives=[max_rate_requests_per_s]", *overrides)
     names = {name for name in table.metrics if not name.startswith(UTILIZATION)}
-    assert names == set(METRICS) - set(SIMULATED_ONLY)
+    of_sessions = {*NEEDS_PREFIXES, *NEEDS_SESSIONS} if workload != "tool-sessions" else set()
+    assert names == set(METRICS) - set(SIMULATED_ONLY) - of_sessions
