@@ -276,7 +276,7 @@ class Server:
         sequence.done = 0
         sequence.engine = None
         self.waiting.push(sequence)
-        self.wake(prompts_only=True)
+        self.wake(prompts_only=not self.handed_over)  # its slot may be what a handed-over sequence waits for
 
     # -- progress of sequences --------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ policies = st.builds(
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(policies, st.integers(0, 10**6), st.integers(560, 2500))
+@example(Policy(serving="disaggregated", max_batch=1, batches_in_flight=2, token_budget=20, block_tokens=7), 2, 600)
 def test_no_request_is_lost_and_memory_stays_below_capacity_under_any_policy(
     policy: Policy, seed: int, capacity: int
 ) -> None:
