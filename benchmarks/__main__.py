@@ -127,6 +127,35 @@ def simulator_speed() -> dict[str, Figure]:
     return {"simulated_requests_per_cpu_s": Figure(2000 / seconds, "requests/s")}
 
 
+def operator_level() -> dict[str, Figure]:
+    """Iteration compositions of a 52-block model executed operator by operator, and with identical blocks once."""
+    from hydra_dse.mapping import map_design
+    from hydra_dse.model import block_operators
+    from hydra_dse.placement import place_design
+    from simulators.iteration import Attended, Composition
+    from simulators.noi.flows import FlowNetwork
+    from simulators.package import PlacedHardware
+    from simulators.package.execution import run_alone
+    from simulators.package.program import PoolProgram
+    from simulators.package.reuse import BlockReuse
+
+    space, calibration = load_space("hydra-24"), load_calibration("default")
+    model = load_workload("azure-conversation").models[0]
+    completed = space.complete({"hbm": 12, "Ap": 3, "Ad": 3, "Mp": 3, "link_gb_per_s": 384, "max_batch": 16})
+    if completed is None:
+        raise SystemExit("the benchmark's design is not in hydra-24")
+    design = place_design(space.build(completed), model, 0)[0]
+    hardware = PlacedHardware(design, map_design(design, model), calibration, model.precision)
+    pool = PoolProgram(hardware, "decode", block_operators(model), FlowNetwork())
+    batches = [Composition(0, 0, 16, 16, Attended(16 * (1000 + n), 0.0, 0, 16)) for n in range(20)]
+    every = cpu_seconds(lambda: [run_alone(pool.network, pool.program(batch)) for batch in batches])
+    once = cpu_seconds(lambda: [run_alone(pool.network, pool.program(batch), BlockReuse()) for batch in batches])
+    return {
+        "operator_level_compositions_per_cpu_s": Figure(20 / every, "compositions/s"),
+        "operator_level_identical_blocks_once_per_cpu_s": compared(20 / once, "compositions/s", 20 / every),
+    }
+
+
 def search_quality(workers: int = 2) -> dict[str, Figure]:
     """hydra-24 enumerated, and the share of its front's hypervolume that a search finds with a tenth of its points."""
     from benchmarks.hydra24_exhaustive import shares
@@ -152,6 +181,7 @@ SHORT: tuple[Callable[[], dict[str, Figure]], ...] = (
     profile_speed,
     estimator_speed,
     simulator_speed,
+    operator_level,
     search_quality,
 )
 
