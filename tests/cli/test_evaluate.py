@@ -65,7 +65,8 @@ def test_an_explanation_in_json_has_the_numbers_of_the_tables(inputs, hydra):
     plain, data = shape(hydra("estimate", *PAIR, "--json")), shape(hydra("estimate", *PAIR, "--explain", "--json"))
     explanation = data.pop("explanation")
     assert data == plain
-    assert set(explanation) == {"rate_requests_per_s", "iterations", "memory", "decode_batch", "notes"}
+    always = {"rate_requests_per_s", "iterations", "memory", "decode_batch", "notes"}
+    assert set(explanation) == always | {"prefix", "roles", "role_changes"}
     assert explanation["rate_requests_per_s"] == plain["metrics"]["throughput_requests_per_s"]
     for iteration in explanation["iterations"]:
         made = iteration["composition"]
