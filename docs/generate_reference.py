@@ -35,8 +35,13 @@ from hydra_dse.config import (
 )
 from hydra_dse.config.fields import Section
 from hydra_dse.config.library import KINDS, LIBRARY
+<<<<<<< HEAD
 from hydra_dse.estimator import explain, explain_reuse
 from hydra_dse.estimator.intervals import COLOCATED, ERRORS, LOADS
+=======
+from hydra_dse.estimator import explain
+from hydra_dse.estimator.intervals import ERRORS, LOADS
+>>>>>>> e63d80e (Clumps of prompts, stalls, packing of prefill engines; intervals from a tuning set; validation on unseen configurations)
 from hydra_dse.model import operators
 from hydra_dse.profile import composition
 from hydra_dse.results import METRICS
@@ -465,25 +470,35 @@ def _cell(text: str) -> str:
 
 def error_page() -> str:
     """The estimator's own error by load, as its intervals use it."""
-    head = ("metric", *(f"load {load:g}" for load in LOADS), "per unit of burstiness", "queueing")
+    head = (
+        "metric",
+        *(f"load {load:g}" for load in LOADS),
+        "per unit of burstiness",
+        "of dispersion",
+        "full memory",
+        "queueing",
+    )
     rows = [
         (
             f"`{name}`",
             *(f"{error:.3g}" for error in model.at_loads),
             f"{model.per_burstiness:.3g}",
+            f"{model.per_dispersion:.3g}",
+            f"{model.full_memory:.3g}",
             "yes" if model.queueing else "no",
         )
         for name, model in ERRORS.items()
     ]
-    wider = f"\nColocated pools err more: their entries count {COLOCATED:g} times.\n"
-    return NOTE + ERROR_INTRODUCTION + (table(head, rows) + wider if rows else NO_ERRORS)
+    return NOTE + ERROR_INTRODUCTION + (table(head, rows) if rows else NO_ERRORS)
 
 
 ERROR_INTRODUCTION = """# Error model of the estimator
 
-90th percentile of the relative error of an estimate by load, linear in between, and what is added per unit of
-|c_a² − 1|.  "Queueing" says whether an error of the operator times is amplified by 1/(1 − load).  Measured against an
-iteration-level engine ([estimator](../concepts/estimator.md)); loads that change in time have no entries of their own.
+90th percentile of the relative error of an estimate by load, linear in between, what is added per unit of |c_a² − 1|
+(of arrivals in phases per unit of the index of dispersion beyond 1), and what is added where the cache memory is full
+(from nothing at 30 % in use to all of it at 70 %).  "Queueing" says whether an error of the operator times is amplified
+by 1/(1 − load).  Measured on the tuning set of the [validation](../validation.md); loads that change in time have no
+entries of their own.
 
 """
 NO_ERRORS = "No metric has an entry in this version: estimates carry no interval.\n"

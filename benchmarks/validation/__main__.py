@@ -1,28 +1,36 @@
-"""`python -m benchmarks.validation simulate|errors|report`: run what is missing, look at errors, write the page."""
+"""`python -m benchmarks.validation COMMAND`: simulate what is missing, look at errors, write the page."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
-from benchmarks.validation.cases import SEEDS, SIZES, cases  # noqa: E402
+from benchmarks.validation import placed, ranking, report, selection, widths  # noqa: E402
+from benchmarks.validation.cases import SEEDS, cases  # noqa: E402
 from benchmarks.validation.compiled import serve_compiled  # noqa: E402
 from benchmarks.validation.errors import band_name, comparisons, coverage, table  # noqa: E402
-from benchmarks.validation.simulate import simulate  # noqa: E402
+from benchmarks.validation.simulate import COMPILED, SLICE, simulate  # noqa: E402
 from benchmarks.validation.store import RESULTS, append, digest, load  # noqa: E402
 
 
-def run_missing(which: str, count: int, folder: Path) -> None:
+def run_missing(which: str, count: int | None, folder: Path) -> None:
     """Simulate the configurations of a set that have no result yet, in order."""
     known = load(which, folder)
-    for case in cases(which, count):
+    for case in placed.placed_cases(which, count) if which in placed.SEEDS else cases(which, count):
         if case.name in known and known[case.name][0] == digest(case):
             continue
-        found = simulate(case, serve_compiled, short=which == "slice")
+        if isinstance(case, placed.PlacedCase):
+            if not placed.fits(case):
+                print(f"{case.name}: no such design: {placed.design_of(case)[1] or 'infeasible'}", flush=True)
+                continue
+            found = simulate(case, partial(placed.serve_placed, case), placed.EFFORT)
+        else:
+            found = simulate(case, partial(serve_compiled, case), SLICE if which == "slice" else COMPILED)
         append(which, case, found, folder)
         worst = max(found.half, key=lambda name: found.half[name])
         print(f"{case.name} {case.policy} {case.arrival_kind} load {case.load:.2f}: ", end="")
@@ -55,17 +63,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validation", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     simulating = commands.add_parser("simulate", help="simulate the configurations of a set that are missing")
-    simulating.add_argument("which", choices=list(SEEDS))
+    simulating.add_argument("which", choices=[*SEEDS, *placed.SEEDS])
     simulating.add_argument("--count", type=int, help="only the first so many")
     simulating.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
     looking = commands.add_parser("errors", help="errors of the estimator against what is stored")
-    looking.add_argument("which", choices=list(SEEDS))
+    looking.add_argument("which", choices=[*SEEDS, *placed.SEEDS])
     looking.add_argument("--every", action="store_true", help="also each configuration")
+    commands.add_parser("widths", help="interval widths from the errors on the tuning set")
+    commands.add_parser("report", help="write docs/validation.md and its figures")
+    ranking_runs = commands.add_parser("ranking", help="simulate the random designs of the ranking that are missing")
+    ranking_runs.add_argument("--count", type=int, default=ranking.COUNT)
+    selecting = commands.add_parser("selection", help="simulate the designs of the selection that are missing")
+    selecting.add_argument("--pool", type=int, default=selection.POOL, help="designs to pick from")
+    selecting.add_argument("--random", type=int, default=selection.RANDOM, help="random designs")
+    selecting.add_argument("--studies", type=int, default=len(selection.STUDIES), help="models and workloads")
+    selecting.add_argument(
+        "--no-subspace", action="store_true", help="leave out the subspace that is simulated in full"
+    )
     arguments = parser.parse_args()
     if arguments.command == "simulate":
-        run_missing(arguments.which, arguments.count or SIZES[arguments.which], arguments.results)
-    else:
+        run_missing(arguments.which, arguments.count, arguments.results)
+    elif arguments.command == "errors":
         print_errors(arguments.which, arguments.every)
+    elif arguments.command == "widths":
+        print("\n".join(widths.lines()))
+    elif arguments.command == "ranking":
+        ranking.run(arguments.count)
+    elif arguments.command == "selection":
+        for study in selection.STUDIES[: arguments.studies]:
+            selection.run(study, arguments.pool, arguments.random, not arguments.no_subspace)
+    else:
+        (report.DOCS / "validation.md").write_text(report.page())
 
 
 if __name__ == "__main__":

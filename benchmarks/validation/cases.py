@@ -62,11 +62,7 @@ class Case:
     @property
     def arrival_kind(self) -> str:
         """Poisson, gamma, regular or phases."""
-        if isinstance(self.arrivals, Mmpp):
-            return "phases"
-        if isinstance(self.arrivals, Deterministic):
-            return "regular"
-        return "Poisson" if isinstance(self.arrivals, Renewal) and self.arrivals.cv == 1.0 else "gamma"
+        return arrivals_kind(self.arrivals)
 
     @property
     def memory_bound(self) -> bool:
@@ -77,6 +73,15 @@ class Case:
 def cases(which: str, count: int | None = None) -> list[Case]:
     """The first configurations of a set, in the order in which they are simulated."""
     return [_case(which, number) for number in range(SIZES[which] if count is None else count)]
+
+
+def arrivals_kind(arrivals: Arrivals) -> str:
+    """Poisson, gamma, regular or phases."""
+    if isinstance(arrivals, Mmpp):
+        return "phases"
+    if isinstance(arrivals, Deterministic):
+        return "regular"
+    return "Poisson" if isinstance(arrivals, Renewal) and arrivals.cv == 1.0 else "gamma"
 
 
 def _case(which: str, number: int) -> Case:
@@ -103,7 +108,7 @@ def _case(which: str, number: int) -> Case:
         memory_tokens=memory,
         state_tokens=state,
         lengths=lengths,
-        arrivals=_arrivals(rng),
+        arrivals=drawn_arrivals(rng),
         load=float(rng.uniform(low, high)),
         scheduling="sjf" if which == "shortest" else "fcfs",
     )
@@ -128,7 +133,8 @@ def _memory(rng: np.random.Generator, lengths: JointLengths, max_batch: int, sta
     return float(max(rng.uniform(0.3, 0.9) * max_batch * context, 1.5 * longest))
 
 
-def _arrivals(rng: np.random.Generator) -> Arrivals:
+def drawn_arrivals(rng: np.random.Generator) -> Arrivals:
+    """A process of rate 1: four in ten Poisson, three gamma of CV 0.5 to 3, one regular, two in phases."""
     kind = rng.random()
     if kind < 0.4:
         return Renewal(1.0, 1.0)

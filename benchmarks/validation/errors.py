@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.validation import placed
 from benchmarks.validation.cases import BANDS, cases
 from benchmarks.validation.estimated import Estimated, estimated
 from benchmarks.validation.simulate import TARGET, Simulated
@@ -17,8 +18,8 @@ SHOWN = (
     *(f"ttft_{part}_s" for part in ("mean", "p50", "p90", "p99")),
     *(f"tpot_{part}_s" for part in ("mean", "p90", "p99")),
     "e2e_mean_s",
+    "e2e_p90_s",
     "e2e_p99_s",
-    "batch_mean",
 )
 WAITS = ("ttft_mean_s", "ttft_p90_s", "ttft_p99_s")
 LEAST_MEMORIES = 40.0
@@ -84,13 +85,16 @@ def _reason(metric: str, found: Simulated, estimate: float) -> str:
 def comparisons(which: str) -> list[Comparison]:
     """Every stored configuration of a set against the estimator as it is now."""
     known, rows = load(which), []
-    for case in cases(which):
+    for case in placed.placed_cases(which) if which in placed.SEEDS else cases(which):
         stored = known.get(case.name)
         if stored is None or stored[0] != digest(case):
             continue
-        guess = estimated(case, stored[1].values["saturation_requests_per_s"])
-        traits = (case.policy, case.arrival_kind, case.load, case.memory_bound)
-        rows += compare(case.name, traits, stored[1], guess)
+        rate = stored[1].values["saturation_requests_per_s"]
+        if isinstance(case, placed.PlacedCase):
+            guess, binds = placed.estimated_placed(case, rate), False
+        else:
+            guess, binds = estimated(case, rate), case.memory_bound
+        rows += compare(case.name, (case.policy, case.arrival_kind, case.load, binds), stored[1], guess)
     return rows
 
 

@@ -29,7 +29,8 @@ class Dates:
     preemptions: NDArray[np.int64]
 
 
-Serve = Callable[[Case, Requests, str], Dates]
+Serve = Callable[[Requests, str], Dates]
+"""Serves requests in an order of waiting prompts (`Policy.scheduling`)."""
 
 
 def system_of(case: Case, scheduling: str = "fcfs") -> System:

@@ -8,28 +8,77 @@ the 95 % interval over replications of every compared metric is within 5 % of it
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from benchmarks.validation.cases import Case
 from benchmarks.validation.serving import Dates, Serve
 from hydra_dse.rng import derive
-from hydra_dse.workload.nouns import Requests
+from hydra_dse.workload import Empirical, JointLengths
+from hydra_dse.workload.nouns import Arrivals, Lengths, Requests
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 TARGET = 0.05
-LEAST_RUNS, MOST_REQUESTS = 6, 5_000_000
 WARM_UP = 0.1
 MEMORIES = 200.0
-"""A replication is at least this many times as long as its queue remembers."""
-SHORTEST, LONGEST = 40_000, 500_000
+"""A replication is this many times as long as its queue remembers, within the bounds of the effort."""
 
 QUANTILES = {"ttft": (0.5, 0.9, 0.99), "tpot": (0.5, 0.9, 0.99), "e2e": (0.5, 0.9, 0.99)}
 COMPARED = ("ttft_mean_s", "ttft_p99_s", "tpot_mean_s", "tpot_p99_s", "e2e_mean_s")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is simulated.
+
+    Attributes:
+        shortest, longest: requests of a replication.
+        least_runs, most_requests: replications at least, requests of all of them at most.
+        saturation_runs, saturation_requests: of the runs in which all requests wait from the start.
+    """
+
+    shortest: int
+    longest: int
+    least_runs: int
+    most_requests: int
+    saturation_runs: int
+    saturation_requests: int
+
+
+COMPILED = Effort(40_000, 500_000, 6, 5_000_000, 6, 8_000)
+SLICE = Effort(2_000, 2_000, 2, 4_000, 2, 2_000)
+
+
+class Simulatable(Protocol):
+    """What is simulated: a name, limits, lengths, arrivals of rate 1 and a load."""
+
+    @property
+    def name(self) -> str:
+        """Names the random streams."""
+
+    @property
+    def max_batch(self) -> int:
+        """Sequences in service."""
+
+    @property
+    def lengths(self) -> Lengths:
+        """Of the requests."""
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """A process of rate 1."""
+
+    @property
+    def load(self) -> float:
+        """Offered over saturation rate."""
+
+    @property
+    def scheduling(self) -> str:
+        """Order of waiting prompts."""
 
 
 @dataclass(frozen=True)
@@ -49,24 +98,27 @@ class Simulated:
     memories: float
 
 
-def drawn_lengths(case: Case, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Prompts and outputs stratified over their distributions, in random order."""
+def drawn_lengths(lengths: Lengths, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Prompts and outputs stratified over their distributions (of a record: every row alike), in random order."""
+    if not isinstance(lengths, JointLengths):
+        rows = lengths if isinstance(lengths, Empirical) else Empirical(*lengths.sample(count, rng))
+        index = rng.permutation(np.arange(count) * len(rows.prompt_tokens) // count)
+        return rows.prompt_tokens[index], rows.output_tokens[index]
     uniform = [(rng.permutation(count) + rng.random(count)) / count for _ in range(2)]
-    lengths = case.lengths
     prompt, output = lengths.prompt.inverse(uniform[0]), lengths.output.inverse(uniform[1])
     whole = [np.maximum(np.rint(tokens), 1.0).astype(np.int64) for tokens in (prompt, output)]
     return whole[0], whole[1]
 
 
-def saturation(case: Case, serve: Serve, runs: int = 6) -> FloatArray:
+def saturation(case: Simulatable, serve: Serve, effort: Effort) -> FloatArray:
     """Requests per second of runs in which all requests wait from the start, first come, first served."""
     found = []
-    count = max(40 * case.max_batch, 8000) if runs > 2 else 2000
-    for number in range(runs):
+    count = max(5 * effort.saturation_runs * case.max_batch, effort.saturation_requests)
+    for number in range(effort.saturation_runs):
         rng = derive(0, case.name, "saturation", number)
-        prompt, output = drawn_lengths(case, count, rng)
+        prompt, output = drawn_lengths(case.lengths, count, rng)
         requests = Requests(np.zeros(count), prompt, output, np.zeros(count, dtype=np.int64))
-        dates = serve(case, requests, "fcfs")
+        dates = serve(requests, "fcfs")
         found.append(steady_rate(dates, output, case.max_batch))
     return np.array(found)
 
@@ -88,7 +140,7 @@ def steady_rate(dates: Dates, output: IntArray, max_batch: int) -> float:
     return (by(end) - by(start)) / (end - start) / float(output.mean())
 
 
-def memory_requests(case: Case) -> float:
+def memory_requests(case: Simulatable) -> float:
     """Requests that a queue at the load remembers: `(c_a² + c_s²)/(1 − load)²` of a diffusion."""
     arrivals = case.arrivals.statistics()
     scv = arrivals.cv**2
@@ -99,10 +151,10 @@ def memory_requests(case: Case) -> float:
     return (scv + 1.0) / (1.0 - case.load) ** 2
 
 
-def replication(case: Case, rate: float, count: int, number: int) -> Requests:
+def replication(case: Simulatable, rate: float, count: int, number: int) -> Requests:
     """Requests of a run; the window after the warm-up has exactly the rate."""
     rng = derive(0, case.name, "replication", number)
-    prompt, output = drawn_lengths(case, count, rng)
+    prompt, output = drawn_lengths(case.lengths, count, rng)
     arrival = case.arrivals.sample(count, rng)
     first = int(WARM_UP * count)
     arrival = arrival * ((count - 1 - first) / (arrival[-1] - arrival[first]) / rate)
@@ -146,20 +198,20 @@ def _worth_more(half: dict[str, float], runs: int, most: int) -> bool:
     return runs < most and any(half[name] >= TARGET > half[name] * shrink for name in COMPARED)
 
 
-def simulate(case: Case, serve: Serve, short: bool = False) -> Simulated:
-    """Simulate a configuration to the target, or with two replications of 2,000 requests."""
-    saturated = saturation(case, serve, 2 if short else 6)
+def simulate(case: Simulatable, serve: Serve, effort: Effort = COMPILED) -> Simulated:
+    """Simulate a configuration to the target, as far as the effort goes."""
+    saturated = saturation(case, serve, effort)
     rate = case.load * float(saturated.mean())
     memory = memory_requests(case)
-    least = max(SHORTEST, 40 * case.max_batch)
-    count = 2000 if short else int(np.clip(MEMORIES * memory, least, max(LONGEST, least)))
-    most = 2 if short else max(LEAST_RUNS, MOST_REQUESTS // count)
+    least = max(effort.shortest, 40 * case.max_batch) if effort.shortest < effort.longest else effort.shortest
+    count = int(np.clip(MEMORIES * memory, least, max(effort.longest, least)))
+    most = max(effort.least_runs, effort.most_requests // count)
     found: list[dict[str, float]] = []
     while len(found) < most:
         requests = replication(case, rate, count, len(found))
-        found.append(measured(requests, serve(case, requests, case.scheduling)))
+        found.append(measured(requests, serve(requests, case.scheduling)))
         half = {name: half_width(np.array([each[name] for each in found])) for name in found[0]}
-        if len(found) >= LEAST_RUNS and not _worth_more(half, len(found), most):
+        if len(found) >= effort.least_runs and not _worth_more(half, len(found), most):
             break
     values = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
     values["saturation_requests_per_s"] = float(saturated.mean())

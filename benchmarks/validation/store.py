@@ -10,8 +10,7 @@ import csv
 import hashlib
 from pathlib import Path
 
-from benchmarks.validation.cases import Case
-from benchmarks.validation.simulate import Simulated
+from benchmarks.validation.simulate import Simulatable, Simulated
 
 RESULTS = Path(__file__).parent / "results"
 HEAD = ("name", "digest", "runs", "requests", "memories")
@@ -24,12 +23,12 @@ METRICS = (
 COLUMNS = (*HEAD, *METRICS, *(f"{name}_half" for name in METRICS))
 
 
-def digest(case: Case) -> str:
+def digest(case: Simulatable) -> str:
     """A short name for everything that a configuration is made of."""
     return hashlib.sha256(repr(case).encode()).hexdigest()[:12]
 
 
-def row_of(case: Case, found: Simulated) -> list[str]:
+def row_of(case: Simulatable, found: Simulated) -> list[str]:
     """The row of a result, values to six digits."""
     values = [f"{found.values[name]:.6g}" for name in METRICS]
     halves = [f"{found.half[name]:.3g}" for name in METRICS]
@@ -60,7 +59,7 @@ def _read(row: dict[str, str]) -> Simulated:
     )
 
 
-def append(which: str, case: Case, found: Simulated, folder: Path = RESULTS) -> None:
+def append(which: str, case: Simulatable, found: Simulated, folder: Path = RESULTS) -> None:
     """Add a result, so that an interrupted run goes on where it was."""
     path = path_of(which, folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
+from hydra_dse.estimator.renewal import following
 from hydra_dse.estimator.shortest_first import ordered
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
@@ -101,12 +102,14 @@ class Colocated:
         if queue.dispersion is not None:
             state = self._chain(served, residence, peaked(burst, queue.dispersion), transient)
             beside = self._beside(state.at_nodes)
+        stall = self._stall(served, state, queue, found, arrival_scv, phases)
+        state = self._chain(served, residence + stall.mean_of(lengths.decode_bins)[:, None], burst, transient)
         entry = self._entry(served, state, queue, found)
         if self.profile.scheduling == "sjf":
             entry = ordered(entry, queue.busy, state.load)
         if transient is not None:
             entry = latencies.held_back(entry, transient)
-        stream = self._stream(served, state, found)
+        stream = replace(self._stream(served, state, found), stall=stall)
         solution = self._solution(served, state, queue, latencies.timings(entry, stream, lengths, percentiles))
         if queue.left_s is None:
             return solution
@@ -222,6 +225,43 @@ class Colocated:
             blocked=state.exceeds(none),
             blocked_s=state.beyond(none) / served,
         )
+
+    def _stall(
+        self,
+        served: FloatArray,
+        state: PoolState,
+        queue: PromptQueue,
+        found: Delays,
+        arrival_scv: float,
+        phases: Phases | None,
+    ) -> latencies.Stall:
+        """Delay of a request by more prompts than come at random: those it left behind, and those of its burst.
+
+        Between its arrival and its end, a time `t` to its first token and then its life `T`, `m(t + T)` requests
+        follow one; the mean iteration counts `λT` of them, and those that end with it delay no one.  A delay `e` gives
+        time for others: `e/(1 − λe)`.
+        """
+        tables, lengths = self.tables, self.lengths
+        beside = self._beside(state.at_nodes)
+        share = latencies.token_share(state, tables.nodes.batch, found.step_s)
+        each = (share * found.each_s).sum(axis=1)
+        plain = (share * tables.step_s).sum(axis=1)
+        step = (share * found.step_s).sum(axis=1)
+        own = tables.prompts.alone_s @ lengths.prompt_bins.weight
+        before = ((queue.mean_wait_s + own) * beside).sum(axis=1)
+        mates = (queue.company_s / (lengths.prompt * tables.prompts.token_s) * beside).sum(axis=1)
+        life = lengths.decode * step
+        full = (share * self.impact.full_s).sum(axis=1)
+        first = np.maximum(following(served * (before + life), arrival_scv, phases) - served * life - mates, 0.0)
+        last = np.zeros_like(first)
+        if not tables.prefill_first:
+            ahead = (queue.waits * queue.wait_s * beside).sum(axis=1)
+            last = served * step * (1.0 + ahead / full)
+        more = np.maximum(first - last, 0.0)
+        some = np.maximum(-np.expm1(-more), 1e-12)
+        cap = full if tables.prefill_first else np.maximum(full - step, 0.0)
+        delay = each * step / plain
+        return latencies.Stall(some, more / some * delay, (first**2 + last**2) * delay**2, cap)
 
     def _stream(self, served: FloatArray, state: PoolState, found: Delays) -> latencies.Stream:
         tables, batch = self.tables, self.tables.nodes.batch

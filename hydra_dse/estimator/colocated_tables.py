@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.clumps import clump_of, delay_table
 from hydra_dse.estimator.company import packing_of
 from hydra_dse.estimator.iteration import PrefillTimes, decode_batch, prefill_times, whole_prompt_times
 from hydra_dse.estimator.lengths import LengthMoments
@@ -30,6 +31,8 @@ class Tables:
         memory: of sequences; limit: sequences in service at most; top: decoding sequences that leave prompts
             enough of the budget to keep up with them.
         prefill_first: whether decoders stall while prompts run.
+        delay_s: delay of decoders by prompts that share an iteration (`clumps`), shape (n, j, steps); None where
+            decoders stall.
     """
 
     nodes: BatchNodes
@@ -40,6 +43,7 @@ class Tables:
     limit: FloatArray
     top: FloatArray
     prefill_first: bool
+    delay_s: FloatArray | None
 
     def beside_of(self, batch: FloatArray) -> Between:
         """Where batches of shape (n, m) lie among the j batches."""
@@ -60,6 +64,12 @@ class Between:
         low = gather(values, self.left)
         return np.asarray(low + self.share * (gather(values, self.left + 1) - low))
 
+    def of_tables(self, values: FloatArray) -> FloatArray:
+        """Interpolate rows of values, (n, j, k) → (n, m, k)."""
+        rows = np.arange(len(values))[:, None]
+        low = values[rows, self.left]
+        return np.asarray(low + self.share[:, :, None] * (values[rows, self.left + 1] - low))
+
     def project(self, weight: FloatArray, points: int) -> FloatArray:
         """Give the weights of the positions to the grid points, (n, m) → (n, points)."""
         n = len(weight)
@@ -76,19 +86,24 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     memory, limit, top = limits_of(profile, lengths)
     nodes = nodes_of(profile.max_batch)
     beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0))[:, None]
+    step_s = np.asarray(pool.time_s(decode_batch(nodes.batch, lengths)), dtype=float)
+    delay_s = None
     if first:
         prompts = whole_prompt_times(pool, profile.token_budget, lengths).repeated(beside.shape[1])
     else:
-        prompts = prefill_times(pool, np.maximum(profile.token_budget[:, None] - beside, 1.0), beside, lengths)
+        budget = np.maximum(profile.token_budget[:, None] - beside, 1.0)
+        prompts = prefill_times(pool, budget, beside, lengths)
+        delay_s = delay_table(pool, budget, beside, nodes.at(step_s, np.maximum(beside, 1.0)), lengths)
     return Tables(
         nodes=nodes,
-        step_s=np.asarray(pool.time_s(decode_batch(nodes.batch, lengths)), dtype=float),
+        step_s=step_s,
         beside=beside,
         prompts=prompts,
         memory=memory,
         limit=limit,
         top=top,
         prefill_first=first,
+        delay_s=delay_s,
     )
 
 
@@ -113,7 +128,8 @@ class Impact:
             light_square, heavy_square: second moments.
         saved: delay saved where two prompts share an iteration.
         full_s: a full iteration; token_s: of it, per prompt token.
-        room: prompts of a full iteration; alone_s: a prompt alone.
+        room: prompts of a full iteration; alone_s: a prompt alone; budget: prompt tokens of a full iteration.
+        delay_s: as in `Tables`, at the batches.
     """
 
     step_s: FloatArray
@@ -126,6 +142,8 @@ class Impact:
     token_s: FloatArray
     room: FloatArray
     alone_s: FloatArray
+    budget: FloatArray
+    delay_s: FloatArray | None
 
 
 def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impact:
@@ -135,7 +153,8 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
     hidden = np.zeros_like(tables.beside) if tables.prefill_first else step_beside(tables)
     light = np.maximum(times.alone_s - times.iterations * hidden[:, :, None], 0.0)
     token = (times.full_s - hidden) / times.budget
-    at = tables.beside_of(batch).of
+    between = tables.beside_of(batch)
+    at = between.of
     return Impact(
         step_s=tables.nodes.at(tables.step_s, np.maximum(batch, 1.0)),
         light=at(light @ weight),
@@ -147,6 +166,8 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
         token_s=at(times.token_s),
         room=np.maximum(at(times.budget) / lengths.prompt, 1.0),
         alone_s=at(times.alone_s @ weight),
+        budget=at(times.budget),
+        delay_s=None if tables.delay_s is None else between.of_tables(tables.delay_s),
     )
 
 
@@ -190,6 +211,8 @@ def delays(
         per_gap: prompts that come between two decode iterations, where they come as slots fall free (saturation);
             None = as they arrive.
     """
+    if impact.delay_s is not None:
+        return _shared_delays(impact, impact.delay_s, rate, lengths, arrival_scv, per_gap)
     least = np.minimum(impact.light, impact.heavy)
     bound = np.inf if stalls else np.maximum(impact.full_s, impact.step_s)
     step, each = impact.step_s, impact.light
@@ -207,6 +230,26 @@ def delays(
         step = np.minimum(impact.step_s / np.maximum(1.0 - rate * each, 1e-6), bound)
     square = (1.0 - full) * impact.light_square + full * impact.heavy_square
     return Delays(each, square, step, full)
+
+
+def _shared_delays(
+    impact: Impact,
+    delay_s: FloatArray,
+    rate: FloatArray,
+    lengths: LengthMoments,
+    arrival_scv: float,
+    per_gap: FloatArray | None,
+) -> Delays:
+    """Delays where prompts share the decoders' iterations."""
+    bound = np.maximum(impact.full_s, impact.step_s)
+    step = impact.step_s
+    for _ in range(5 if per_gap is None else 1):
+        u = np.minimum(rate * step, 4.0 * impact.room) if per_gap is None else per_gap
+        found = clump_of(np.maximum(u, 1e-9), delay_s, impact.budget, lengths, arrival_scv)
+        step = np.minimum(impact.step_s / np.maximum(1.0 - rate * found.each_s, 1e-6), bound)
+    filled = np.clip(found.size / impact.room, 0.0, 1.0)
+    full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
+    return Delays(found.each_s, found.square, step, full)
 
 
 def _alone_share(
@@ -242,27 +285,42 @@ class Saturation:
 
 
 def saturation_of(tables: Tables, lengths: LengthMoments) -> Saturation:
-    """Requests per second when a prompt waits for every slot: `1/X = E[d]·d(b)/b + e(b)`, with `λ = X` inside e.
+    """Requests per second when a prompt waits for every slot: `1/X = E[d]·d(b)/b + e(b)`.
 
-    A request holds a slot for `E[d]` iterations in which it decodes and, chunked, for the `m` of its prompt, in which
-    the others do.  Iterations with prompts take longer, which e counts: `b = B·E[d]/(E[d] + m)`.
+    Iterations with prompts take longer, which e counts.
     """
     if lengths.decoding_share <= 0.0:
         rate = 1.0 / (lengths.prompt * tables.prompts.token_s[:, 0])
         return Saturation(rate, np.ones_like(rate), np.full_like(rate, lengths.prompt2 / lengths.prompt**2 - 1.0))
     decode = lengths.decoding_share * lengths.decode
-    own = tables.prompts.iterations @ lengths.prompt_bins.weight
-    batch = tables.top
-    for _ in range(4):
-        impact = impact_of(tables, batch[:, None], lengths)
-        alone = batch / (decode * impact.step_s[:, 0])
-        rate = alone
-        for _ in range(6):
-            found = delays(impact, rate[:, None], lengths, tables.prefill_first, per_gap=(batch / decode)[:, None])
-            # A geometric step towards 1/X = E[d]·d(b)/b + e(X).
-            rate = np.sqrt(rate / (1.0 / alone + found.each_s[:, 0]))
-        prompting = 0.0 if tables.prefill_first else tables.beside_of(batch[:, None]).of(own)[:, 0]
-        batch = np.maximum(np.minimum(tables.limit * decode / (decode + prompting), tables.top), 1e-3)
+    batch = tables.top if tables.prefill_first else _decoding_at_saturation(tables, lengths, decode)
+    impact = impact_of(tables, batch[:, None], lengths)
+    gap = (batch / decode)[:, None]
+    # What a prompt does depends on how many come in an iteration, not on how long iterations are.
+    found = delays(impact, gap / impact.step_s, lengths, tables.prefill_first, per_gap=gap)
+    rate = 1.0 / (decode * impact.step_s[:, 0] / batch + found.each_s[:, 0])
     each = np.maximum(found.each_s[:, 0], 1e-300)
     share = np.clip(rate * each, 0.0, 1.0)
     return Saturation(rate, share, np.maximum(found.square[:, 0] / each**2 - 1.0, 0.0))
+
+
+def _decoding_at_saturation(tables: Tables, lengths: LengthMoments, decode: float) -> FloatArray:
+    """Decoding sequences of a chunked pool in which a prompt waits for every slot, shape (n,).
+
+    A slot is taken for `E[d]` iterations in which it decodes and for `m` in which it does not: those of its prompt, and
+    those for which the prompt waits for others that leave no budget, `b·(E[d] + m(b)) = B·E[d]`.  In an iteration come
+    `b/E[d]` prompts, `T` tokens of variance `σ²`, to a budget of `C − b`: the work found ahead is that of
+    Pollaczek–Khinchine, `σ²/2(C − b − E[T])` tokens, found by a share of them that grows with the load of the budget.
+    """
+    own = tables.prompts.iterations @ lengths.prompt_bins.weight
+    low, high = np.zeros_like(tables.top), tables.top
+    for _ in range(24):
+        batch = (low + high) / 2.0
+        between = tables.beside_of(batch[:, None])
+        budget, prompts = between.of(tables.prompts.budget)[:, 0], batch / decode
+        left = np.maximum(budget - prompts * lengths.prompt, 1e-3 * budget)
+        ahead = prompts * lengths.prompt2 / (2.0 * left)
+        waits = ahead / budget * np.minimum(prompts * lengths.prompt / budget, 1.0)
+        short = batch * (decode + between.of(own)[:, 0] + waits) < tables.limit * decode
+        low, high = np.where(short, batch, low), np.where(short, high, batch)
+    return np.maximum(low, 1e-3)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hydra_dse.estimator.gamma import gamma_cdf
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.renewal import LEAST_SCV, following
 
 FloatArray = NDArray[np.float64]
 
@@ -35,6 +36,16 @@ def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray
     shape = 1.0 / max(scv, 1e-3)
     alone = 1.0 - gamma_cdf(shape, shape * u) + gamma_cdf(shape + 1.0, shape * u) / u
     return np.asarray(np.clip(1.0 / np.maximum(alone, 1e-3), 1.0, most))
+
+
+def started_packing(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
+    """The same of an engine that starts at once where it is idle: what came in the last iteration, one if none did.
+
+    `m(u) + P(none)`, both seen from an arrival; for Poisson arrivals `u + e^{−u}`.
+    """
+    u = np.maximum(arrivals, 1e-9)
+    some = max(scv, LEAST_SCV)
+    return np.asarray(np.clip(following(u, some) + 1.0 - gap_within(u, some), 1.0, most))
 
 
 @dataclass(frozen=True)

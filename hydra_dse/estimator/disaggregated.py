@@ -58,6 +58,7 @@ def balance(
     shortest_first: bool = False,
     transient: Transient | None = None,
     phases: Phases | None = None,
+    saturation: FloatArray | None = None,
 ) -> Balance:
     """Solve both pools: each one's slowdown by the other needs the other's busy share."""
     prompts, between = tables.prompts, tables.contention
@@ -65,21 +66,33 @@ def balance(
     joining = rate * decoding
     offered, horizon = None, 0.0
     for _ in range(3):
-        queue = prompt_queue(rate[:, None], prompts, lengths, arrival_scv, shortest_first=shortest_first, phases=phases)
+        queue = prompt_queue(
+            rate[:, None],
+            prompts,
+            lengths,
+            arrival_scv,
+            shortest_first=shortest_first,
+            phases=phases,
+            own_engine=True,
+        )
         full = queue.full_share
         beside = (1.0 - full) * between.decode_single + full * between.decode_packed
         busy = np.minimum(queue.busy, 1.0)
         step_s = tables.step_s / (1.0 - busy + busy * beside)
         residence = residence_of(tables, step_s, lengths)
-        burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv))
+        burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv), tables.work_scv)
         if phases is not None:
             burst = phased(phases, joining, residence[:, -1], tables, queue, lengths)
         if transient is not None:
             # Decode gets what prefill lets through.
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
             offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
+        # Prompts that decode holds back run packed, which leaves it more: it cannot be overloaded before the tandem is.
+        load = joining * tables.nodes.at(residence, tables.limit[:, None])[:, 0] / tables.limit
+        if saturation is not None:
+            load = np.minimum(load, (1.0 + rate / saturation) / 2.0)
         decode = limited_sharing(
-            joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
+            joining, tables.nodes, residence, tables.limit, burst, load, offered=offered, horizon_per_s=horizon
         )
         prompts = slowed(tables, decode.at_nodes)
     if transient is not None:
@@ -92,6 +105,7 @@ def balance(
             shortest_first=shortest_first,
             transient=transient,
             life_s=life_s,
+            own_engine=True,
         )
         if queue.dispersion is not None:
             burst = peaked(burst, queue.dispersion)
@@ -125,7 +139,9 @@ def residence_of(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> 
     return np.asarray((lengths.decode + joins) * step_s)
 
 
-def burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray) -> Burstiness:
+def burstiness(
+    queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray, work_scv: FloatArray
+) -> Burstiness:
     """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it."""
     relaxation = queue.service_s[:, 0] / np.maximum(1.0 - queue.busy[:, 0], 1e-3) ** 2
     life = lengths.decode * step_s
@@ -135,7 +151,7 @@ def burstiness(queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, a
     spread = np.maximum(1.0 + (scv - 1.0) * lengths.overlap, 0.1)
     none = np.zeros_like(scv)
     blocking = np.maximum((scv + 1.0) / 2.0, 0.3)
-    return Burstiness(spread, scv, blocking, lengths.decode_scv + none, none, none)
+    return Burstiness(spread, scv, blocking, work_scv, none, none)
 
 
 def phased(
@@ -149,9 +165,9 @@ def phased(
     """Slots see what phases change within a life, the queue before them what they change while it lasts."""
     step_s = life_s / lengths.decode
     each = life_s / tables.limit
-    own = lengths.decode_scv * np.ones_like(each)
-    slots = burstiness(queue, step_s, lengths, phases.scv_in(joining, life_s))
-    before = burstiness(queue, step_s, lengths, phases.scv_before(joining, joining * each, each, own))
+    own = tables.work_scv
+    slots = burstiness(queue, step_s, lengths, phases.scv_in(joining, life_s), own)
+    before = burstiness(queue, step_s, lengths, phases.scv_before(joining, joining * each, each, own), own)
     return replace(before, spread=slots.spread)
 
 
@@ -200,7 +216,9 @@ class Disaggregated:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         first = self.profile.scheduling == "sjf"
-        found = balance(self.tables, served, self.lengths, arrival_scv, first, transient, phases)
+        found = balance(
+            self.tables, served, self.lengths, arrival_scv, first, transient, phases, self.saturation_per_s
+        )
         return self.solved(found, served, percentiles, transient)
 
     def solved(

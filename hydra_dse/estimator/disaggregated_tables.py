@@ -85,6 +85,7 @@ class Tables:
         prompts: times of prompts, alone.
         decode: the decode iteration at each node.
         single, packed: prefill iterations with the prompt of a random prompt token, and with a full budget.
+        work_scv: squared coefficient of variation of what a sequence takes of decode: iterations, or memory × time.
     """
 
     nodes: BatchNodes
@@ -95,6 +96,7 @@ class Tables:
     packed: Batch
     contention: Contention
     capacity: Capacity
+    work_scv: FloatArray
 
     @property
     def limit(self) -> FloatArray:
@@ -119,6 +121,7 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     prompts = prefill_times(profile.pools["prefill"], budget, none, lengths)
     # Contention first: a pool remembers the times of a batch that was asked for everything.
     contention = contention_of(profile, prompts, single, packed, decode, nodes, lengths)
+    binds = capacity.memory.binds(profile.max_batch)
     return Tables(
         nodes=nodes,
         step_s=np.asarray(profile.pools["decode"].time_s(decode), dtype=float),
@@ -128,6 +131,7 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
         packed=packed,
         contention=contention,
         capacity=capacity,
+        work_scv=np.asarray((1.0 - binds) * lengths.decode_scv + binds * lengths.work_scv),
     )
 
 

@@ -154,7 +154,7 @@ class Elastic:
             queue = self._queue(rate, arrival_scv, mean, roles, first_sjf, transient, phases)
             tables, step_s, beside = self._decode(rate * decoding, roles, queue, mean)
             residence = residence_of(tables, step_s, lengths)
-            burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv))
+            burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv), tables.work_scv)
             if phases is not None:
                 burst = phased(phases, rate * decoding, residence[:, -1], tables, queue, lengths)
             decode = limited_sharing(rate * decoding, tables.nodes, residence, tables.limit, burst)

@@ -125,7 +125,7 @@ def estimate(
     known = given(profile, moments)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
-    low, high = intervals_of(metrics, effective_scv(arrivals), calibration_error, profile.serving == "colocated")
+    low, high = intervals_of(metrics, effective_scv(arrivals), calibration_error, phases is not None)
     # A design that refuses what is too much is never overloaded.
     offered = np.where(limits_waiting(profile), 0.0, rate)
     violations = with_load(known, offered, solver.saturation_per_s)

@@ -77,6 +77,35 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Stall:
+    """Prompts that a request leaves behind, or that follow it in its burst: they delay its first tokens.
+
+    Attributes:
+        share: of requests that meet any, shape (n,); mean_s: their mean delay, were the request long enough, (n,).
+        variance: of it over requests, s², (n,).
+        cap_s: most that they delay one token, (n,).
+    """
+
+    share: FloatArray
+    mean_s: FloatArray
+    variance: FloatArray
+    cap_s: FloatArray
+
+    def points(self, size: FloatArray) -> FloatArray:
+        """Slices of the delay of requests of each size, (n, bins, slices): exponential, at most `cap_s` a token."""
+        slices = (self.mean_s[:, None] * EXPONENTIAL_POINTS)[:, None, :]
+        return np.minimum(slices, (self.cap_s[:, None] * size)[:, :, None])
+
+    def by_size(self, size: FloatArray) -> FloatArray:
+        """Mean delay of all requests of each size, (n, bins)."""
+        return np.asarray(self.share[:, None] * (self.points(size) @ EXPONENTIAL_WEIGHTS))
+
+    def mean_of(self, bins: Bins) -> FloatArray:
+        """Mean delay of all requests, (n,)."""
+        return np.asarray(self.by_size(bins.size) @ bins.weight)
+
+
+@dataclass(frozen=True)
 class Stream:
     """From the first token to the last.
 
@@ -88,6 +117,7 @@ class Stream:
         full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
         longest_s: bound of that wait.
         moved_s: mean time to move and to join.
+        stall: by prompts that follow; None = none.
     """
 
     joining_per_s: FloatArray
@@ -101,6 +131,7 @@ class Stream:
     slot_s: FloatArray
     longest_s: FloatArray
     moved_s: FloatArray
+    stall: Stall | None = None
 
 
 def held_back(entry: Entry, transient: Transient) -> Entry:
@@ -152,6 +183,11 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
     delay = stream.slot_s + stream.moved_s
     decode_s = delay + lengths.decode * step
     tpot_mean = step + delay * lengths.inverse_decode
+    if stream.stall is not None:
+        bins = lengths.decode_bins
+        stalled = stream.stall.by_size(bins.size)
+        decode_s = decode_s + stalled @ bins.weight
+        tpot_mean = tpot_mean + stalled @ (bins.weight / bins.size)
     e2e_mean = ttft_mean + lengths.decoding_share * decode_s
     ttft = tpot = tbt = e2e = None
     if percentiles:
@@ -165,7 +201,7 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
         Latency(tpot_mean, tpot),
         Latency(decode_s / lengths.decode, tbt),
         Latency(e2e_mean, e2e),
-        stream.joining_per_s * lengths.decode * step,
+        stream.joining_per_s * (decode_s - delay),
     )
 
 
@@ -227,12 +263,13 @@ def _met_work(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
     yield first + company.extra_s, weight * company.chance
 
 
-def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray) -> Mixture:
+def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray, smooth: bool) -> Mixture:
     """The mixture of a sum of two independent parts."""
     n = len(a)
     return Mixture(
         (a[:, :, None] + b[:, None, :]).reshape(n, -1),
         (wa[:, :, None] * wb[:, None, :]).reshape(n, -1),
+        smooth,
     )
 
 
@@ -272,7 +309,13 @@ def _tpot(
     steady = steady + stream.moved_s[:, None, None] / bins.size
     extra = (share * stream.extra_s).sum(axis=1)[:, None]
     variance = stream.extra_square[:, None] * step[:, None] / bins.size * (step[:, None] / (step[:, None] - extra)) ** 2
-    jitter = gamma_slices(extra + np.zeros_like(variance), extra**2 / np.maximum(variance, 1e-300), JITTER_EDGES)
+    met = extra + np.zeros_like(variance)
+    if stream.stall is not None:
+        met = met + stream.stall.by_size(bins.size) / bins.size
+        variance = variance + stream.stall.variance[:, None] / bins.size**2
+    jitter = gamma_slices(met, met**2 / np.maximum(variance, 1e-300), JITTER_EDGES)
+    if stream.stall is not None:
+        jitter = np.minimum(jitter, np.maximum(stream.stall.cap_s[:, None] + extra, met)[..., None])
     spread = node_extra[:, :, None] / np.maximum(extra, 1e-300)[:, :, None]
     free = steady[..., None] + spread[..., None] * (jitter - extra[..., None])[:, None]
     free_weight = (pairs * wait_weights[:, :1])[:, :, None, None] * bins.weight[:, None] * JITTER_WEIGHTS
@@ -310,11 +353,13 @@ def _e2e(
     start = ttft.quantiles(TTFT_SHARES)
     bins = lengths.decode_bins
     few, few_weight = _few(waits, wait_weights)
-    decode = (step[:, None, None] * bins.size + few[:, :, None]).reshape(n, -1)
-    weight = (few_weight[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
+    sizes = np.concatenate((bins.size - bins.half_gap, bins.size + bins.half_gap))
+    halves = np.concatenate((bins.weight, bins.weight)) / 2.0
+    decode = (step[:, None, None] * sizes + few[:, :, None]).reshape(n, -1)
+    weight = (few_weight[:, :, None] * halves).reshape(n, -1) * lengths.decoding_share
     decode = np.hstack((decode, np.zeros((n, 1))))
     weight = np.hstack((weight, np.full((n, 1), 1.0 - lengths.decoding_share)))
-    return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight)
+    return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight, len(bins.size) > 1)
 
 
 def _few(waits: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -19,10 +19,15 @@ CELLS = 256
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weighted points of a distribution, shapes (n, m); weights need not sum to 1."""
+    """Weighted points of a distribution, shapes (n, m); weights need not sum to 1.
+
+    Attributes:
+        smooth: the points are means of slices of a continuous distribution: quantiles between two lie on a line.
+    """
 
     value: FloatArray
     weight: FloatArray
+    smooth: bool = False
 
     def quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
@@ -76,4 +81,9 @@ class Mixture:
         centre = np.exp(low + (np.arange(CELLS) + 0.5) / scale)
         mean = np.where(weight > 0, mass / np.where(weight > 0, weight, 1.0), centre)
         total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-        return (np.cumsum(weight, axis=1) - weight / 2.0) / total, mean
+        cumulative = (np.cumsum(weight, axis=1) - weight / 2.0) / total
+        if not self.smooth:
+            return cumulative, mean
+        # An empty cell repeats the last point before it.
+        last = np.maximum.accumulate(np.where(weight > 0, np.arange(CELLS), 0), axis=1)
+        return np.take_along_axis(cumulative, last, axis=1), np.take_along_axis(mean, last, axis=1)

@@ -95,7 +95,7 @@ def estimate_pieces(
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
     scv = float(np.dot([piece.share for piece in pieces], [part.scv for part in parts]))
-    low, high = intervals_of(metrics, scv, calibration_error, profile.serving == "colocated")
+    low, high = intervals_of(metrics, scv, calibration_error)
     violations = with_load(known, metrics["offered_requests_per_s"], metrics["saturation_requests_per_s"])
     notes = dict.fromkeys(note for piece in pieces for note in notes_of(piece.arrivals, profile.task_map))
     return EstimateTable(metrics, low, high, violations, tuple(notes))
@@ -218,7 +218,8 @@ def _mixture(share: FloatArray, each: Sequence[Latency]) -> Mixture:
         s * spread.weight / np.maximum(spread.weight.sum(axis=1, keepdims=True), 1e-300)
         for s, spread in zip(share, spreads, strict=True)
     ]
-    return Mixture(np.hstack([spread.value for spread in spreads]), np.hstack(weights))
+    smooth = all(spread.smooth for spread in spreads)
+    return Mixture(np.hstack([spread.value for spread in spreads]), np.hstack(weights), smooth)
 
 
 def met(course: Course, slos: Sequence[tuple[ClassSlo, ...]]) -> FloatArray:

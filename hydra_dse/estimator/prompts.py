@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator.company import Company, Packer, packing_of
+from hydra_dse.estimator.company import Company, Packer, packing_of, started_packing
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
@@ -103,7 +103,7 @@ class PromptQueue:
 
 
 def packed_service(
-    rate: FloatArray, times: PrefillTimes, lengths: LengthMoments, arrival_scv: float
+    rate: FloatArray, times: PrefillTimes, lengths: LengthMoments, arrival_scv: float, own_engine: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Service time per prompt and size bin, shape (n, j, bins), packing, and share in full iterations.
 
@@ -117,8 +117,11 @@ def packed_service(
     for _ in range(4):
         each = np.maximum(alone - times.shared_s * (1.0 - 1.0 / packing), packed)
         u = rate * np.minimum(packing * each, times.full_s)
-        packing = packing_of(u, np.maximum(times.budget / lengths.prompt, 1.0), arrival_scv)
+        room = np.maximum(times.budget / lengths.prompt, 1.0)
+        packing = (started_packing if own_engine else packing_of)(u, room, arrival_scv)
     full = np.clip(rate * packed, 0.0, 1.0)
+    if own_engine:
+        full = full * np.clip(packing * lengths.prompt / times.budget, 0.0, 1.0)
     light = light_service(times, packing, lengths)
     heavy = lengths.prompt_bins.size * times.token_s[..., None]
     return (1.0 - full[..., None]) * light + full[..., None] * heavy, packing, full
@@ -142,6 +145,7 @@ def prompt_queue(
     beside: FloatArray | None = None,
     life_s: FloatArray | None = None,
     phases: Phases | None = None,
+    own_engine: bool = False,
 ) -> PromptQueue:
     """Solve the queue at arrival rates of shape (n, j).
 
@@ -156,9 +160,10 @@ def prompt_queue(
         beside: weights of the columns j, where there are several.
         life_s: of a request after its prompt, shape (n,), for the dispersion.
         phases: of the arrivals, which are Poisson within.
+        own_engine: whether prompts have an engine of their own, which starts as soon as one comes.
     """
     weight = lengths.prompt_bins.weight
-    service, packing, full = packed_service(rate, times, lengths, arrival_scv)
+    service, packing, full = packed_service(rate, times, lengths, arrival_scv, own_engine)
     mean = service @ weight
     second, third = service**2 @ weight, service**3 @ weight
     busy = rate * mean
@@ -176,6 +181,17 @@ def prompt_queue(
     if shortest_first:
         wait = wait * shortest_first_gain(effective, service, weight)
     m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
+    if own_engine:
+        # What waits goes into the next iteration: so far as iterations cost the same whatever they hold, one waits for
+        # the rest of one, and for more only of what full iterations leave.
+        fixed = np.clip(times.shared_s / (times.alone_s @ weight), 0.0, 1.0)
+        together = 1.0 + (packing - 1.0) * fixed
+        whole, each = mean * together, scv / together
+        left = arrival_root(np.clip(effective * lengths.prompt * times.token_s / mean, 0.0, 1.0), arrival_scv)
+        wait = whole / (1.0 - left) * (arrival_scv + each) / (arrival_scv + 1.0)
+        if shortest_first:
+            wait = wait * shortest_first_gain(effective, service, weight)
+        m2 = 2.0 * left * wait**2 + whole**2 * third / mean**3 / (3.0 * (1.0 - left))
     shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
     found = Unsettled(sigma, wait, shape)
     if phases is not None and transient is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from benchmarks.validation.compiled import serve_compiled
 from benchmarks.validation.errors import Comparison, cell, comparisons
 from benchmarks.validation.estimated import estimated, profile_of
 from benchmarks.validation.serving import serve_in_simpy
-from benchmarks.validation.simulate import drawn_lengths, half_width, simulate
+from benchmarks.validation.simulate import SLICE, drawn_lengths, half_width, simulate
 from benchmarks.validation.store import digest, load, row_of
 from benchmarks.validation.system import Engine, EngineCost, EnginePool
 from hydra_dse.model.operators import Batch
@@ -67,7 +68,7 @@ def test_arrivals_of_a_configuration_have_a_rate_of_one() -> None:
 def test_stratified_lengths_have_the_mean_of_their_distribution() -> None:
     case = cases("tuning", 1)[0]
     points = case.lengths.points()
-    prompt, output = drawn_lengths(case, 4000, derive(0, "lengths"))
+    prompt, output = drawn_lengths(case.lengths, 4000, derive(0, "lengths"))
     assert prompt.mean() == pytest.approx(float(points.weight @ points.prompt_tokens), rel=5e-3)
     assert output.mean() == pytest.approx(float(points.weight @ points.output_tokens), rel=5e-3)
     assert abs(np.corrcoef(prompt, output)[0, 1]) < 0.05
@@ -89,7 +90,7 @@ def test_what_simulation_leaves_uncertain_does_not_count() -> None:
 def sampled(case: Case, count: int) -> Requests:
     """Requests at about the load of a configuration, by the span of a run in which all wait from the start."""
     rng = derive(0, case.name, "sampled")
-    prompt, output = drawn_lengths(case, count, rng)
+    prompt, output = drawn_lengths(case.lengths, count, rng)
     none = np.zeros(count, dtype=np.int64)
     dates = serve_compiled(case, Requests(np.zeros(count), prompt, output, none), "fcfs")
     rate = case.load * count / dates.last_token_s.max()
@@ -118,7 +119,7 @@ def test_requests_beyond_the_memory_are_no_result_of_the_compiled_engine() -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("case", cases("slice"), ids=lambda case: case.name)
 def test_a_slice_of_the_simulation_gives_the_stored_values_again(case: Case) -> None:
-    stored, found = load("slice")[case.name], simulate(case, serve_in_simpy, short=True)
+    stored, found = load("slice")[case.name], simulate(case, partial(serve_in_simpy, case), SLICE)
     assert stored[0] == digest(case)
     written = row_of(case, stored[1])
     assert row_of(case, found) == written

@@ -1,0 +1,130 @@
+"""Saturation rates of hydra-24 designs by simulation, kept by design: what rankings and selections are judged with.
+
+All designs of a model and workload get the same requests (common random numbers).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.validation import placed
+from benchmarks.validation.placed import PlacedCase
+from benchmarks.validation.simulate import Effort, half_width, saturation
+from benchmarks.validation.store import RESULTS
+from hydra_dse.config import load_model, load_space
+from hydra_dse.design.space import Point
+from hydra_dse.estimator import estimate_designs
+from hydra_dse.model.summary import summarise
+from hydra_dse.placement import place_design
+from hydra_dse.rng import derive
+from hydra_dse.workload import Renewal
+
+FloatArray = NDArray[np.float64]
+
+PARAMETERS = ("hbm", "Ap", "Ad", "Mp", "Md", "link_gb_per_s", "max_batch")
+COLUMNS = ("model", "workload", *PARAMETERS, "saturation_requests_per_s", "half")
+EFFORT = Effort(500, 500, 2, 1_000, 2, 400)
+Key = tuple[str, str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A model under the lengths of a workload."""
+
+    model: str
+    workload: str
+
+    def case(self, point: Point) -> PlacedCase:
+        """A design of the study; all share their name, and so their random numbers."""
+        named = tuple((name, float(point[name])) for name in PARAMETERS)
+        return PlacedCase("saturation", self.model, self.workload, named, *placed.SERVING[0], Renewal(1.0), 0.5)
+
+    def key(self, point: Point) -> Key:
+        """What its result is stored by."""
+        return self.model, self.workload, tuple(int(point[name]) for name in PARAMETERS)
+
+
+def path(folder: Path = RESULTS) -> Path:
+    """The file of all results."""
+    return folder / "designs.csv"
+
+
+def known(folder: Path = RESULTS) -> dict[Key, tuple[float, float]]:
+    """Saturation rates and relative half-widths by design; a design that serves nothing has 0."""
+    if not path(folder).exists():
+        return {}
+    with path(folder).open(newline="") as file:
+        return {
+            (row["model"], row["workload"], tuple(int(row[name]) for name in PARAMETERS)): (
+                float(row["saturation_requests_per_s"]),
+                float(row["half"]),
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def simulate_missing(study: Study, points: Iterable[Point], folder: Path = RESULTS) -> None:
+    """Simulate the designs that have no result yet."""
+    done = known(folder)
+    for point in points:
+        if study.key(point) in done:
+            continue
+        case = study.case(point)
+        rates = np.zeros(EFFORT.saturation_runs)
+        if placed.fits(case):
+            rates = saturation(case, partial(placed.serve_placed, case), EFFORT)
+        _append(study.key(point), rates, folder)
+        done[study.key(point)] = (0.0, 0.0)
+
+
+def _append(key: Key, rates: FloatArray, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    new = not path(folder).exists()
+    with path(folder).open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(COLUMNS)
+        model, workload, values = key
+        writer.writerow([model, workload, *values, f"{rates.mean():.6g}", f"{half_width(rates):.3g}"])
+
+
+def random_points(count: int, seed: int, *keys: object) -> list[Point]:
+    """Different points of the space, drawn by seed; the first of a longer draw are those of a shorter one."""
+    points = list(load_space("hydra-24").points())
+    order = derive(seed, "points", *keys).permutation(len(points))
+    return [points[index] for index in order[:count].tolist()]
+
+
+def estimates(study: Study, points: Sequence[Point]) -> FloatArray:
+    """Estimated saturation rates, 0 where a design serves nothing."""
+    space, model = load_space("hydra-24"), load_model(study.model)
+    designs = [place_design(space.build(point), model, 0)[0] for point in points]
+    workload = placed.workload_of(study.workload, study.model)
+    table = estimate_designs(designs, workload, placed.calibration(), percentiles=False)
+    return np.nan_to_num(table.metrics["saturation_requests_per_s"])
+
+
+def roofline(study: Study, points: Sequence[Point]) -> FloatArray:
+    """Saturation rates of a plain roofline: peak FLOPs of all dies, and peak bandwidth of all stacks in decode."""
+    model = load_model(study.model)
+    summary = summarise(model)
+    lengths = placed.workload_of(study.workload, study.model).classes[0].lengths.points()
+    prompt, output = lengths.mean(lengths.prompt_tokens), lengths.mean(lengths.output_tokens)
+    found = []
+    for point in points:
+        package = load_space("hydra-24").build(point).package
+        flops = sum(group.count * group.chiplet.matmul_flops_per_s for group in package.dies)
+        bandwidth = sum(group.count * group.stack.bandwidth_bytes_per_s for group in package.memories)
+        batch = float(point["max_batch"])
+        per_sequence = summary.kv_bytes_per_token * (prompt + output / 2) + 2.0 * summary.state_bytes_per_sequence
+        decode_s = output * (summary.weight_bytes / batch + per_sequence) / bandwidth
+        compute_s = 2.0 * summary.active_parameters * (prompt + output) / flops
+        found.append(1.0 / max(decode_s, compute_s))
+    return np.array(found)
