@@ -216,9 +216,7 @@ class Disaggregated:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
         first = self.profile.scheduling == "sjf"
-        found = balance(
-            self.tables, served, self.lengths, arrival_scv, first, transient, phases, self.saturation_per_s
-        )
+        found = balance(self.tables, served, self.lengths, arrival_scv, first, transient, phases, self.saturation_per_s)
         return self.solved(found, served, percentiles, transient)
 
     def solved(
