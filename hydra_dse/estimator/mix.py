@@ -310,4 +310,5 @@ def _shifted(latency: Latency, by_s: FloatArray) -> Latency:
     if latency.spread is None:
         return Latency(mean)
     value = latency.spread.value
-    return Latency(mean, Mixture(np.maximum(value + by_s[:, None], 0.1 * value), latency.spread.weight))
+    spread = latency.spread
+    return Latency(mean, Mixture(np.maximum(value + by_s[:, None], 0.1 * value), spread.weight, spread.smooth))

@@ -164,7 +164,8 @@ def _joined(spreads: Sequence[tuple[float, Mixture]]) -> Mixture:
         share * spread.weight / np.maximum(spread.weight.sum(axis=1, keepdims=True), 1e-300)
         for share, spread in spreads
     ]
-    return Mixture(np.hstack([spread.value for _, spread in spreads]), np.hstack(weights))
+    smooth = all(spread.smooth for _, spread in spreads)
+    return Mixture(np.hstack([spread.value for _, spread in spreads]), np.hstack(weights), smooth)
 
 
 def _goodput(solver: MixSolver, mix: MixSolution, metrics: dict[str, FloatArray]) -> dict[str, FloatArray]:
