@@ -353,10 +353,8 @@ def _e2e(
     start = ttft.quantiles(TTFT_SHARES)
     bins = lengths.decode_bins
     few, few_weight = _few(waits, wait_weights)
-    sizes = np.concatenate((bins.size - bins.half_gap, bins.size + bins.half_gap))
-    halves = np.concatenate((bins.weight, bins.weight)) / 2.0
-    decode = (step[:, None, None] * sizes + few[:, :, None]).reshape(n, -1)
-    weight = (few_weight[:, :, None] * halves).reshape(n, -1) * lengths.decoding_share
+    decode = (step[:, None, None] * bins.size + few[:, :, None]).reshape(n, -1)
+    weight = (few_weight[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
     decode = np.hstack((decode, np.zeros((n, 1))))
     weight = np.hstack((weight, np.full((n, 1), 1.0 - lengths.decoding_share)))
     return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight, len(bins.size) > 1)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 CELLS = 256
+NOTHING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,6 @@ class Mixture:
         cumulative = (np.cumsum(weight, axis=1) - weight / 2.0) / total
         if not self.smooth:
             return cumulative, mean
-        # An empty cell repeats the last point before it.
-        last = np.maximum.accumulate(np.where(weight > 0, np.arange(CELLS), 0), axis=1)
+        # An empty cell repeats the last point before it; what weighs next to nothing does not bend the line.
+        last = np.maximum.accumulate(np.where(weight > NOTHING * total, np.arange(CELLS), 0), axis=1)
         return np.take_along_axis(cumulative, last, axis=1), np.take_along_axis(mean, last, axis=1)
