@@ -35,13 +35,8 @@ from hydra_dse.config import (
 )
 from hydra_dse.config.fields import Section
 from hydra_dse.config.library import KINDS, LIBRARY
-<<<<<<< HEAD
 from hydra_dse.estimator import explain, explain_reuse
-from hydra_dse.estimator.intervals import COLOCATED, ERRORS, LOADS
-=======
-from hydra_dse.estimator import explain
 from hydra_dse.estimator.intervals import ERRORS, LOADS
->>>>>>> e63d80e (Clumps of prompts, stalls, packing of prefill engines; intervals from a tuning set; validation on unseen configurations)
 from hydra_dse.model import operators
 from hydra_dse.profile import composition
 from hydra_dse.results import METRICS
