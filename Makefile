@@ -47,8 +47,12 @@ format: $(READY) ## apply ruff's fixes
 bench: $(READY) ## benchmarks as ratios measured side by side; writes bench.json
 	$(BIN)/python -m benchmarks
 
-bench-long: $(READY) ## benchmarks that take longer than ten minutes
+bench-long: $(READY) ## benchmarks that take longer than ten minutes; goes on where it was interrupted
 	$(BIN)/python -m benchmarks --long
+	for set in slice tuning test shortest placed-test; do $(BIN)/python -m benchmarks.validation simulate $$set || exit 1; done
+	$(BIN)/python -m benchmarks.validation ranking
+	$(BIN)/python -m benchmarks.validation selection
+	$(BIN)/python -m benchmarks.validation report
 
 docs: $(READY) ## the documentation as HTML in docs/_build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[docs]'

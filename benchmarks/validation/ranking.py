@@ -96,4 +96,5 @@ def _top(simulated: FloatArray, half: FloatArray, guess: FloatArray) -> str:
     count = max(int(np.ceil(TOP * len(simulated))), 10)
     best = np.argsort(-simulated)[:count]
     value, pairs = kendall_where_apart(simulated[best], half[best], guess[best])
-    return f"| best {count}, {pairs} pairs whose intervals are apart | Kendall | {value:.3f} | 0.8 |"
+    shown = f"{value:.3f}" if pairs else "none apart: two runs are too few"
+    return f"| best {count}, {pairs} pairs whose intervals are apart | Kendall | {shown} | 0.8 |"

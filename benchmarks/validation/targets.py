@@ -40,6 +40,9 @@ def table(rows: Sequence[Comparison]) -> list[str]:
     for target in TARGETS:
         texts = []
         for found, asked in zip(by_band(rows, target.metric), target.medians, strict=True):
+            if not found.count:
+                texts.append("none counts")
+                continue
             sign = "met" if found.median <= asked else "**missed**"
             texts.append(f"{100 * found.median:.1f} (asked {100 * asked:g}: {sign}), n = {found.count}")
         lines.append(f"| {target.metric} | " + " | ".join(texts) + " |")
