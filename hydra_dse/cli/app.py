@@ -28,6 +28,8 @@ COMMANDS: dict[str, Entry] = {
     "estimate": Entry("hydra_dse.cli.evaluate", "estimate", "One design through the Markov-chain estimator."),
     "simulate": Entry("hydra_dse.cli.evaluate", "simulate", "One design through the discrete-event simulator."),
     "model": Entry("hydra_dse.cli.model", "model", "Parameters, caches, FLOPs and bytes of a model."),
+    "card": Entry("hydra_dse.cli.card", "card", "Workload cards: check them, print their JSON Schema."),
+    "trace": Entry("hydra_dse.cli.trace", "trace", "Metrics of traces, tables of many bundles, checks."),
     "check": Entry("hydra_dse.cli.check", "check", "All faults of input files, cross-file ones included."),
     "list": Entry("hydra_dse.cli.listing", "listing", "What is bundled: models, workloads, chiplets, spaces, …"),
 }
