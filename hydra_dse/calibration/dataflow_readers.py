@@ -1,0 +1,113 @@
+"""Readers of sweeps over dataflow machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra_dse.calibration.dataflow_forms import (
+    IPU_PIPELINE,
+    RDU_LAYERS,
+    RDU_SERVING,
+    RDU_WIDTHS,
+    WSE_ELEMENTS,
+    WSE_RATES,
+    WSE_TRANSMISSION,
+    WSE_UTILISATION,
+)
+from hydra_dse.calibration.rows import Row, Table
+from hydra_dse.errors import Fault, InputError
+
+MS = 1e-3
+AT_TARGET = 0.98
+WAITING = 50.0
+"""Compute utilisation, in percent, below which kernels mostly wait for transport."""
+# Parameters, layers, width, KV heads × head width of models that serving tables name.
+MODELS = {
+    "meta-llama-3-8b": (8.03e9, 32.0, 4096.0, 1024.0),
+    "llama-3.1-8b": (8.03e9, 32.0, 4096.0, 1024.0),
+    "llama-2-7b-hf": (6.74e9, 32.0, 4096.0, 4096.0),
+    "llama-2-7b": (6.74e9, 32.0, 4096.0, 4096.0),
+    "llama-2-13b": (13.02e9, 40.0, 5120.0, 5120.0),
+    "llama-3.1-70b": (70.55e9, 80.0, 8192.0, 1024.0),
+    "mistral-7b": (7.25e9, 32.0, 4096.0, 1024.0),
+}
+
+
+def rdu_serving(rows: Sequence[Row]) -> list[Table]:
+    """End-to-end latencies of tensor-parallel serving, one table per model."""
+    tables: dict[str, Table] = {}
+    for row in rows:
+        latency = row.optional("end_to_end_latency_s")
+        if latency is None:
+            continue
+        name = row.text("model").rsplit("/", 1)[-1].lower()
+        if name not in MODELS:
+            known = ", ".join(MODELS)
+            message = f"no shape of model {name!r}; known: {known}"
+            raise InputError(Fault(message, file=row.file, line=row.line, path="model"))
+        parameters, layers, width, kv_width = MODELS[name]
+        load = (row.number("input_tokens"), row.number("output_tokens"), row.number("batch_size"))
+        model = (2.0 * parameters, 4.0 * kv_width * layers, parameters, layers, width)
+        tables.setdefault(name, Table(RDU_SERVING, name)).rows.append((*load, *model, latency))
+    return list(tables.values())
+
+
+def rdu_training(rows: Sequence[Row]) -> list[Table]:
+    """Time on the RDU by depth at each width and compile mode, and over widths."""
+    tables: dict[tuple[str, str], Table] = {}
+    for row in rows:
+        time = row.optional("rdu_latency_ms")
+        if time is None:
+            continue
+        mode, width, layers = row.text("compile_mode").lower(), row.number("embedding_size"), row.number("layers")
+        batch, length = row.number("batch_size"), row.number("sequence_length")
+        depth = tables.setdefault(("depth", f"{mode}-{width:.0f}"), Table(RDU_LAYERS, f"{mode}-{width:.0f}"))
+        depth.rows.append((layers, time * MS))
+        widths = tables.setdefault(("width", mode), Table(RDU_WIDTHS, mode))
+        widths.rows.append((layers, width, batch * length, length, time * MS))
+    return [table for table in tables.values() if len(table.rows) > len(table.form.parameters)]
+
+
+def ipu_pipeline(rows: Sequence[Row]) -> list[Table]:
+    """Steps of a global batch on pipelined IPUs: batch over sequences per second."""
+    table = Table(IPU_PIPELINE, "gpt-117m")
+    for row in rows:
+        pipelined = "pipeline" in row.text("workload") and row.text("metric_with_unit").startswith("throughput")
+        batch, rate = row.optional("batch_size_global_or_micro"), row.optional("value")
+        if pipelined and batch is not None and rate:
+            table.rows.append((batch, batch / rate))
+    return [table]
+
+
+def wse_depth(rows: Sequence[Row]) -> list[Table]:
+    """By width: elements while the target rate holds, rates up to the collapse, and rates in it."""
+    known = [row for row in rows if row.optional("throughput_samples_per_s")]
+    best: dict[float, float] = {}
+    for row in known:
+        width = row.number("d_model")
+        best[width] = max(best.get(width, 0.0), row.number("throughput_samples_per_s"))
+    tables: dict[tuple[str, float], Table] = {}
+    for row in known:
+        rate, width = row.number("throughput_samples_per_s"), row.number("d_model")
+        layers, elements = row.number("total_layers"), row.optional("sum_pe_count")
+        collapsed = (row.optional("compute_utilization_pct") or 100.0) < WAITING
+        found = [(WSE_TRANSMISSION if collapsed else WSE_RATES, rate)]
+        if elements is not None and rate >= AT_TARGET * best[width]:
+            found.append((WSE_ELEMENTS, elements))
+        for form, value in found:
+            table = tables.setdefault((form.name, width), Table(form, f"width-{width:.0f}"))
+            table.rows.append((layers, value))
+    return [table for table in tables.values() if len({row[0] for row in table.rows}) > 1]
+
+
+def wse_kernels(rows: Sequence[Row]) -> list[Table]:
+    """Utilisation of matrix kernels against the width of the model, by kernel class, averaged over elements."""
+    widths = {"gpt2_compile_report.txt": 768.0, "compile_report_7.txt": 256.0, "compile_report_11.txt": 256.0}
+    tables = {"fc": Table(WSE_UTILISATION, "fc"), "attention": Table(WSE_UTILISATION, "attention")}
+    for row in rows:
+        name, elements = row.text("kernel"), row.optional("active_pes_count")
+        share, width = row.optional("compute_utilization_pct"), widths.get(row.text("report_file"))
+        kind = next((kind for kind in tables if name.startswith(kind)), None)
+        if kind is not None and "." not in name and elements and share and width:
+            tables[kind].rows.append((width, elements, share / 100.0))
+    return [table for table in tables.values() if table.rows]
