@@ -148,7 +148,7 @@ def test_another_software_generation_on_rdus_is_not_one_factor_away() -> None:
     rows = shipped("sn40l", "rdu-serving-llama-2-7b-hf")
     assert transferred(fitted, rows).bias < -0.2
     left = [scaled_on_one_row(fitted, rows, row)[1].mean for row in range(len(rows))]
-    # The target is 20 %: missed, stated in docs/calibration.md.
+    # The target is 20 %: missed.
     assert min(left) < 0.5
 
 
