@@ -29,7 +29,7 @@ from hydra_dse.estimator.colocated_tables import (
     step_beside,
     tables_of,
 )
-from hydra_dse.estimator.iteration import chunk_batch, decode_batch, packed_batch
+from hydra_dse.estimator.iteration import chunk_batch, decode_batch, joined, packed_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
@@ -341,8 +341,6 @@ class Colocated:
         tokens = (iterations * tables.nodes.batch).sum(axis=1)
         wanted = served * lengths.decoding_share * lengths.decode - (single_rate + packed_rate) * riding
         iterations = iterations * np.maximum(wanted / np.maximum(tokens, 1e-300), 0.0)[:, None]
-        return (
-            Work("serve", single, single_rate[:, None]),
-            Work("serve", packed, packed_rate[:, None]),
-            Work("serve", decode_batch(tables.nodes.batch, lengths), iterations),
-        )
+        batches = joined((single, packed, decode_batch(tables.nodes.batch, lengths)))
+        rates = np.hstack((single_rate[:, None], packed_rate[:, None], iterations))
+        return (Work("serve", batches, rates),)

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator.clumps import clump_of, delay_table
 from hydra_dse.estimator.company import packing_of
-from hydra_dse.estimator.iteration import PrefillTimes, decode_batch, prefill_times, whole_prompt_times
+from hydra_dse.estimator.iteration import (
+    PrefillTimes,
+    decode_and_prefill_times,
+    decode_batch,
+    whole_prompt_times,
+)
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
@@ -86,13 +91,14 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     memory, limit, top = limits_of(profile, lengths)
     nodes = nodes_of(profile.max_batch)
     beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0))[:, None]
-    step_s = np.asarray(pool.time_s(decode_batch(nodes.batch, lengths)), dtype=float)
+    decode = decode_batch(nodes.batch, lengths)
     delay_s = None
     if first:
+        step_s = np.asarray(pool.time_s(decode), dtype=float)
         prompts = whole_prompt_times(pool, profile.token_budget, lengths).repeated(beside.shape[1])
     else:
         budget = np.maximum(profile.token_budget[:, None] - beside, 1.0)
-        prompts = prefill_times(pool, budget, beside, lengths)
+        step_s, prompts = decode_and_prefill_times(pool, decode, budget, beside, lengths)
         delay_s = delay_table(pool, budget, beside, nodes.at(step_s, np.maximum(beside, 1.0)), lengths)
     return Tables(
         nodes=nodes,

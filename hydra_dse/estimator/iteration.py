@@ -7,6 +7,7 @@ that sum to `C + E[p²]/2E[p]` (renewal theory: the cut prompt is size-biased, t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,25 +106,82 @@ def prefill_times(pool: PoolModel, budget: FloatArray, sequences: FloatArray, le
         sequences: decoding sequences in the same iterations, shape (n, j).
         lengths: of the requests.
     """
+    asked = _prefill_batches(budget, sequences, lengths)
+    return _prefill_times(times_of(pool, asked), budget, lengths)
+
+
+def decode_and_prefill_times(
+    pool: PoolModel, decode: Batch, budget: FloatArray, sequences: FloatArray, lengths: LengthMoments
+) -> tuple[FloatArray, PrefillTimes]:
+    """Ask at once for the times of decode iterations, shape (n, k), and for `prefill_times`."""
+    step_s, *found = times_of(pool, [decode, *_prefill_batches(budget, sequences, lengths)])
+    return step_s, _prefill_times(found, budget, lengths)
+
+
+def _prefill_batches(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> list[Batch]:
+    """Last chunks of each size, full chunks early and late, packed iterations, and one prompt against two."""
     n, j = budget.shape
     sizes = lengths.prompt_bins.size
     wide_budget, wide_b = budget[:, :, None], np.broadcast_to(sequences[:, :, None], (n, j, len(sizes)))
-    iterations = np.ceil(sizes / wide_budget - 1e-9)
-    rest = sizes - (iterations - 1.0) * wide_budget
+    rest = sizes - (_iterations(budget, sizes) - 1.0) * wide_budget
     chunk, prior, ends, beside = _flat(rest, sizes - rest + lengths.ahead_bins, np.ones_like(rest), wide_b)
-    last_s = _ask(pool, chunk_batch(chunk, prior, ends, beside, lengths), rest.shape)
-    near, far = _full_chunk(pool, budget, sequences, lengths)
-    prior = np.maximum(iterations - 2.0, 0.0) / 2.0 * wide_budget + lengths.ahead_bins
-    slope = (far - near) / np.maximum(sizes[-1] - budget, 1.0)
-    full_chunk = near[:, :, None] + slope[:, :, None] * prior
-    full_s = _ask(pool, packed_batch(budget, sequences, lengths), (n, j))
+    batches = [
+        chunk_batch(chunk, prior, ends, beside, lengths),
+        packed_batch(budget, sequences, lengths),
+        _shared_batch(budget, sequences, lengths),
+    ]
+    return batches if (budget >= sizes[-1]).all() else [*batches, _full_chunks(budget, sequences, lengths)]
+
+
+def _prefill_times(found: Sequence[FloatArray], budget: FloatArray, lengths: LengthMoments) -> PrefillTimes:
+    """What the times of `_prefill_batches` say."""
+    j, sizes = budget.shape[1], lengths.prompt_bins.size
+    iterations, wide_budget = _iterations(budget, sizes), budget[:, :, None]
+    last_s = found[0].reshape(iterations.shape)
+    alone_s = last_s
+    if len(found) > 3:
+        near, far = found[3][:, :j], found[3][:, j:]
+        prior = np.maximum(iterations - 2.0, 0.0) / 2.0 * wide_budget + lengths.ahead_bins
+        slope = (far - near) / np.maximum(sizes[-1] - budget, 1.0)
+        alone_s = (iterations - 1.0) * (near[:, :, None] + slope[:, :, None] * prior) + last_s
     return PrefillTimes(
-        alone_s=(iterations - 1.0) * full_chunk + last_s,
+        alone_s=alone_s,
         iterations=iterations,
         last_s=last_s,
-        full_s=full_s,
-        shared_s=_shared(pool, budget, sequences, lengths),
+        full_s=found[1],
+        shared_s=_shared(found[2]),
         budget=budget,
+    )
+
+
+def _iterations(budget: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Iterations of a prompt of each size, shape (n, j, bins)."""
+    return np.asarray(np.ceil(sizes / budget[:, :, None] - 1e-9))
+
+
+def times_of(pool: PoolModel, batches: Sequence[Batch]) -> list[FloatArray]:
+    """Times of several batches, each of shape (n, its columns), in one question."""
+    widths = [np.shape(batch.tokens)[1] for batch in batches]
+    times = np.asarray(pool.time_s(joined(batches)), dtype=float)
+    return np.split(times, np.cumsum(widths)[:-1], axis=1)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The columns of several batches of shape (n, k) side by side."""
+
+    def columns(name: str) -> FloatArray:
+        parts = [(getattr(batch, name), np.shape(batch.tokens)) for batch in batches]
+        return np.concatenate([np.broadcast_to(value, shape) for value, shape in parts], axis=1)
+
+    return Batch(
+        prefill_tokens=columns("prefill_tokens"),
+        prefill_sequences=columns("prefill_sequences"),
+        prefill_pairs=columns("prefill_pairs"),
+        prefill_context_tokens=columns("prefill_context_tokens"),
+        decode_sequences=columns("decode_sequences"),
+        decode_context_tokens=columns("decode_context_tokens"),
+        emitted_tokens=columns("emitted_tokens"),
+        tokens_per_sequence=batches[0].tokens_per_sequence,
     )
 
 
@@ -138,7 +196,6 @@ def whole_prompt_times(pool: PoolModel, budget: FloatArray, lengths: LengthMomen
     n, sizes = len(budget), lengths.prompt_bins.size
     chunk = np.broadcast_to(sizes, (n, len(sizes)))
     zero, one = np.zeros_like(chunk), np.ones_like(chunk)
-    alone_s = _ask(pool, chunk_batch(chunk, zero + lengths.ahead_bins, one, zero, lengths), chunk.shape)[:, None, :]
     found = packed_whole(budget, lengths)
     none = np.zeros_like(found.tokens)
     full = Batch(
@@ -151,12 +208,15 @@ def whole_prompt_times(pool: PoolModel, budget: FloatArray, lengths: LengthMomen
         emitted_tokens=found.prompts,
     )
     column = np.maximum(budget, 2.0 * lengths.prompt)[:, None]
+    pair = _shared_batch(column, np.zeros_like(column), lengths)
+    alone, packed, shared = times_of(pool, [chunk_batch(chunk, zero + lengths.ahead_bins, one, zero, lengths), full, pair])
+    alone_s = alone[:, None, :]
     return PrefillTimes(
         alone_s=alone_s,
         iterations=np.ones_like(alone_s),
         last_s=alone_s,
-        full_s=_ask(pool, full, none.shape).mean(axis=1, keepdims=True),
-        shared_s=_shared(pool, column, np.zeros_like(column), lengths),
+        full_s=packed.mean(axis=1, keepdims=True),
+        shared_s=_shared(shared),
         budget=found.tokens.mean(axis=1, keepdims=True),
     )
 
@@ -165,32 +225,20 @@ def _flat(*arrays: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(np.asarray(x).reshape(len(x), -1) for x in arrays)
 
 
-def _ask(pool: PoolModel, batch: Batch, shape: tuple[int, ...]) -> FloatArray:
-    return np.asarray(pool.time_s(batch), dtype=float).reshape(shape)
-
-
-def _full_chunk(
-    pool: PoolModel, budget: FloatArray, sequences: FloatArray, lengths: LengthMoments
-) -> tuple[FloatArray, FloatArray]:
-    """Time of a budget-long chunk of one prompt: its first, and the last full one of the longest prompt."""
-    n, j = budget.shape
+def _full_chunks(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> Batch:
+    """A budget-long chunk of one prompt: its first, then the last full one of the longest prompt, shape (n, 2j)."""
     longest = np.maximum(lengths.prompt_bins.size[-1] - budget, 0.0)
-    if not longest.any():
-        once = np.zeros((n, j))
-        return once, once
     chunk, b = np.hstack((budget, budget)), np.hstack((sequences, sequences))
-    prior = np.hstack((np.zeros((n, j)), longest))
-    both = _ask(pool, chunk_batch(chunk, prior, np.zeros_like(chunk), b, lengths), (n, 2 * j))
-    return both[:, :j], both[:, j:]
+    prior = np.hstack((np.zeros_like(budget), longest))
+    return chunk_batch(chunk, prior, np.zeros_like(chunk), b, lengths)
 
 
-def _shared(pool: PoolModel, budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> FloatArray:
-    """What an iteration costs beyond its tokens: twice one short prompt minus two of it in one iteration."""
-    n, j = budget.shape
+def _shared_batch(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> Batch:
+    """One short prompt, then two of it in one iteration, shape (n, 2j)."""
     one = np.minimum(lengths.prompt, budget / 2.0)
-    size, count = np.hstack((one, 2.0 * one)), np.repeat([1.0, 2.0], j)
+    size, count = np.hstack((one, 2.0 * one)), np.repeat([1.0, 2.0], budget.shape[1])
     b = np.hstack((sequences, sequences))
-    batch = Batch(
+    return Batch(
         prefill_tokens=size,
         prefill_sequences=np.minimum(size, count),
         prefill_pairs=size * np.hstack((one, one)) / 2.0,
@@ -199,5 +247,9 @@ def _shared(pool: PoolModel, budget: FloatArray, sequences: FloatArray, lengths:
         decode_context_tokens=b * lengths.context,
         emitted_tokens=b + count,
     )
-    both = _ask(pool, batch, (n, 2 * j))
-    return np.clip(2.0 * both[:, :j] - both[:, j:], 0.0, both[:, :j])
+
+
+def _shared(times: FloatArray) -> FloatArray:
+    """What an iteration costs beyond its tokens: twice one short prompt minus two of it in one iteration."""
+    one, two = np.split(times, 2, axis=1)
+    return np.clip(2.0 * one - two, 0.0, one)
