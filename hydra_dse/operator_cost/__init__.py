@@ -13,7 +13,7 @@ from hydra_dse.operator_cost.compute import (
 )
 from hydra_dse.operator_cost.memory import site_bandwidth, site_seconds_per_byte
 from hydra_dse.operator_cost.rates import DieRates, die_rates, rows_of, stack_rates
-from hydra_dse.operator_cost.utilisation import inverse_utilisation
+from hydra_dse.operator_cost.utilisation import inverse_utilisation, tiles_of
 
 __all__ = [
     "DieRates",
@@ -29,5 +29,6 @@ __all__ = [
     "site_seconds_per_byte",
     "sram_bytes",
     "stack_rates",
+    "tiles_of",
     "work_of",
 ]

@@ -41,7 +41,7 @@ def inverse_utilisation(
 
 def _systolic(rates: DieRates, rows: Number, reduce_width: Number, output_width: Number) -> Number:
     height, width = rates.array_rows, rates.array_columns
-    folds = np.ceil(reduce_width / height) * np.ceil(output_width / width)
+    folds = tiles_of(reduce_width, height) * tiles_of(output_width, width)
     # Where there are fewer folds than cores the rows are split over the cores instead.
     cycles = folds * np.maximum(rows, height) / rates.cores + 2.0 * height + width - 2.0
     ideal = reduce_width * output_width * rows / (height * width * rates.cores)
@@ -54,4 +54,9 @@ def _mean_padding(rows: Number, tile: Number) -> Number:
 
 
 def _padding(length: Number, tile: Number) -> Number:
-    return np.asarray(np.ceil(length / tile) * tile / length)
+    return np.asarray(tiles_of(length, tile) * tile / length)
+
+
+def tiles_of(length: Number, tile: Number) -> Number:
+    """Tiles that a length takes; one that fills its tiles up to rounding takes no other."""
+    return np.asarray(np.ceil(length / tile - 1e-9))

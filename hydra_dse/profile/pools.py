@@ -92,7 +92,7 @@ class ProfiledPool:
             for designs, rows in chunks(member.designs, member.rows, shape[1]):
                 part = take(batch, designs, shape)
                 found = member.block.time_s(part, rows, _flight(self.in_flight[designs]))
-                time[designs] = _by_design(found, len(designs), shape[1])
+                time[designs] = found
         return time
 
     def busy_s(self, batch: Batch) -> Mapping[str, FloatArray]:
@@ -146,11 +146,11 @@ class ProfiledPool:
     ) -> Outcome:
         """The designs of a chunk."""
         cost = block.iteration(take(batch, designs, shape), rows, _flight(self.in_flight[designs]))
-        size, width = len(designs), shape[1]
+        none = np.zeros_like(cost.time_s)
         return Outcome(
-            time_s=_by_design(cost.time_s, size, width),
-            energy_j=_by_design(cost.energy_j, size, width),
-            dies_s={name: _by_design(cost.die_busy_s.get(name, 0.0), size, width) for name in self.names},
+            time_s=cost.time_s,
+            energy_j=cost.energy_j,
+            dies_s={name: cost.die_busy_s.get(name, none) for name in self.names},
             sites_s=cost.site_busy_s,
             links_s=cost.link_busy_s,
             site_most_s=cost.site_most_s,
@@ -188,11 +188,6 @@ class ProfiledContention:
         return np.asarray(np.any([mine + theirs > 1.0 for mine, theirs in pairs], axis=0))
 
 
-def _by_design(values: Number, designs: int, width: int) -> FloatArray:
-    """Values of shape (k, designs), or that broadcast to it, as (designs, k)."""
-    return np.broadcast_to(values, (width, designs)).T
-
-
 def _flight(values: FloatArray) -> Number:
     return 1.0 if np.all(values == 1.0) else values
 
@@ -204,10 +199,10 @@ def width_of(batch: Batch, size: int) -> int:
 
 
 def take(batch: Batch, designs: IntArray, shape: tuple[int, int]) -> Batch:
-    """Return the batches of some designs with designs on the last axis; plain numbers stay plain."""
+    """Return the batches of some designs, of shape (designs, k); plain numbers stay plain."""
 
     def pick(value: Number) -> Number:
-        return value if np.ndim(value) == 0 else np.ascontiguousarray(np.broadcast_to(value, shape)[designs].T)
+        return value if np.ndim(value) == 0 else np.broadcast_to(value, shape)[designs]
 
     return Batch(
         prefill_tokens=pick(batch.prefill_tokens),

@@ -1,0 +1,310 @@
+"""Operators of a block as one matrix per design: iteration times by a matrix product and maxima.
+
+A die, a memory site or a link is busy for a sum over features of the batch (`features`), so the time of an operator
+is a maximum of such sums, of which those that can never be the largest are dropped (`envelope`).  Everything that is
+a plain sum (overheads, energy, bytes by pattern) are further rows of the same matrix.  Operators that are not such
+sums (mixtures of experts, unsupported formats) are left to `operators.Evaluation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hydra_dse.mapping import MappedOperator
+from hydra_dse.model.operators import Batch, Number, Operator, OperatorClass
+from hydra_dse.model.precision import Precision
+from hydra_dse.operator_cost import DieRates, tiles_of
+from hydra_dse.profile.envelope import envelope
+from hydra_dse.profile.features import DemandForms, Feature, FeatureList, Form, Tiles, added, forms_of, scaled
+from hydra_dse.profile.operators import largest
+from hydra_dse.profile.row_table import RowTable
+from hydra_dse.profile.rows import READS, WEIGHTS, WRITES
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearCosts:
+    """Sums over the linear operators of a block; shapes (designs, k), bytes and groups (designs, ·, k)."""
+
+    serial_s: FloatArray
+    overhead_s: FloatArray
+    group_s: FloatArray
+    energy_j: FloatArray
+    pattern_bytes: FloatArray
+    kind_bytes: FloatArray
+
+
+class LinearOperators:
+    """The matrices of all rows of a block, shape (rows, sums, features).
+
+    Sums in order: bounds of each operator, activity of each group, iteration overhead; then, wanted for totals only,
+    energy, bytes of each pattern, bytes of each access kind.
+
+    Attributes:
+        left: numbers of the operators that are no such sums.
+    """
+
+    def __init__(
+        self,
+        table: RowTable,
+        precision: Precision,
+        loads: Sequence[tuple[Sequence[int], Sequence[int], FloatArray, FloatArray]],
+        rates: Sequence[DieRates],
+        none: bool = False,
+    ) -> None:
+        maker = _Maker(table, precision, rates, [patterns for patterns, *_ in loads])
+        self.groups, self.patterns, self.kinds = len(table.group_dies), table.link_s.shape[1], table.site_s.shape[1]
+        found: dict[int, list[Form]] = {}
+        for number in range(len(table.operators)):
+            bounds = None if none or number in table.experts else maker.bounds(number, *loads[number])
+            if bounds is not None:
+                found[number] = bounds
+        self.left = tuple(number for number in range(len(table.operators)) if number not in found)
+        order = sorted(found, key=lambda number: table.operators[number].group)
+        of_group = np.array([table.operators[number].group for number in order], dtype=np.int64)
+        kept = [_kept(maker.dense(found[number])) for number in order]
+        sizes = np.array([one.shape[1] for one in kept], dtype=np.int64)
+        self._starts = np.cumsum(sizes) - sizes
+        self._group_of = of_group
+        self.bounds = int(sizes.sum())
+        sums = [maker.dense(sums) for sums in (maker.times(order), maker.totals(order))]
+        self.timed = self.bounds + sums[0].shape[1]
+        self.features = maker.features
+        size = len(self.features.index)
+        whole = [_widened(one, size) for one in (*kept, *sums)]
+        self.matrix = np.ascontiguousarray(np.concatenate(whole, axis=1))
+
+    def costs(self, batch: Batch, rows: IntArray | slice, shape: tuple[int, int], totals: bool) -> LinearCosts:
+        """Evaluate batches with fields of shape (designs, k) or plain numbers."""
+        values = self.features.values(batch, shape, rows)
+        matrix = self.matrix[rows]
+        found = (matrix if totals else matrix[:, : self.timed]) @ values
+        activity = found[:, self.bounds : self.timed - 1]
+        if len(self._starts):
+            times = np.maximum.reduceat(found[:, : self.bounds], self._starts, axis=1)
+        else:
+            times = np.zeros((shape[0], 0, shape[1]))
+        end = self.timed + 1
+        if not totals:
+            nothing = np.zeros((shape[0], 0, shape[1]))
+            serial = times.sum(axis=1) + activity.sum(axis=1)
+            return LinearCosts(serial, found[:, self.timed - 1], nothing, nothing, nothing, nothing)
+        group_s = np.ascontiguousarray(activity)
+        for place, group in enumerate(self._group_of.tolist()):
+            group_s[:, group] += times[:, place]
+        return LinearCosts(
+            serial_s=group_s.sum(axis=1),
+            overhead_s=found[:, self.timed - 1],
+            group_s=group_s,
+            energy_j=found[:, self.timed],
+            pattern_bytes=found[:, end : end + self.patterns],
+            kind_bytes=found[:, end + self.patterns :],
+        )
+
+
+class _Maker:
+    """Forms of the operators of a table; factors that differ by design are arrays over its rows."""
+
+    def __init__(
+        self, table: RowTable, precision: Precision, rates: Sequence[DieRates], patterns: Sequence[Sequence[int]]
+    ) -> None:
+        self.table, self.precision, self.rates, self.patterns = table, precision, rates, patterns
+        tiles: dict[tuple[int, int | None], Tiles] = {}
+        for group, dies in enumerate(table.group_dies):
+            for die in dies:
+                one = np.ones(table.size)
+                style = "table" if rates[die].shape_efficiency else rates[die].style
+                height = np.asarray(rates[die].array_rows) * one
+                table_of = rates[die].shape_efficiency
+                tiles[die, None] = Tiles(style, height, one, table_of)
+                tiles[die, group] = Tiles(style, height, table.share[group, die], table_of)
+        self.features = FeatureList(tiles)
+        self.forms = [forms_of(mapped.operator, precision) for mapped in table.operators]
+
+    def bounds(
+        self,
+        number: int,
+        _: Sequence[int],
+        kinds: Sequence[int],
+        link_s: FloatArray,
+        site_s: FloatArray,
+    ) -> list[Form] | None:
+        """What each die, site and link needs for all instances of an operator; None where that is no sum."""
+        mapped = self.table.operators[number]
+        own = []
+        for die in self.table.group_dies[mapped.group]:
+            of_die = self._die(number, die)
+            if of_die is None:
+                return None
+            own += of_die
+        moved, by_kind = [form for _, form in self.pattern_forms(number)], self.kind_forms(number)
+        own += [_weighted(link_s[:, link], moved) for link in range(link_s.shape[1])]
+        own += [_weighted(site_s[:, site], [by_kind[kind] for kind in kinds]) for site in range(site_s.shape[1])]
+        if not all(np.isfinite(factor).all() for form in own for factor in form.values()):
+            return None
+        return [scaled(form, mapped.operator.count) for form in own if form]
+
+    def _die(self, number: int, die: int) -> list[Form] | None:
+        """Compute and SRAM of a die, as in `operator_cost.compute_time_s`."""
+        mapped, forms, rates = self.table.operators[number], self.forms[number], self.rates[die]
+        operator, group = mapped.operator, mapped.group
+        parallelism, share = self.table.parallelism[group], self.table.share[group, die]
+        if parallelism not in ("tensor", "replica"):
+            return None
+        load, efficiency = share * self.table.imbalance[number], rates.compute[operator.kind]
+        matmul_flops, vector_flops = _work(operator, forms, rates.style)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            matmul = [scaled(matmul_flops, load / (rates.matmul_flops_per_s * efficiency))]
+            vector = scaled(vector_flops, load / (rates.vector_flops_per_s * efficiency))
+        if operator.reduce_width > 0 and operator.output_width > 0 and operator.kind is not OperatorClass.EMBEDDING:
+            if operator.routing is not None and operator.kind is OperatorClass.EXPERTS:
+                return None
+            tiled = self._tiled(mapped, die, matmul[0])
+            if tiled is None:
+                return None
+            matmul = tiled
+        busy = [added(one, vector) for one in matmul] if rates.style == "vector" else [*matmul, vector]
+        weights = scaled(forms.weight_bytes, 1.0 if parallelism == "replica" else share)
+        passed = added(weights, scaled(_cached(forms), share), scaled(forms.activation_bytes, share))
+        return [*busy, scaled(passed, 1.0 / np.asarray(rates.sram_bytes_per_s))]
+
+    def _tiled(self, mapped: MappedOperator, die: int, matmul: Form) -> list[Form] | None:
+        """Matrix time times `operator_cost.inverse_utilisation`; None where FLOPs do not follow the rows alone."""
+        operator, group, rates = mapped.operator, mapped.group, self.rates[die]
+        rows = Feature("rows", operator.rows_emitted)
+        if set(matmul) - {rows}:
+            return None
+        if not matmul or (rates.style == "vector" and not rates.shape_efficiency):
+            return [matmul]
+        replica = self.table.parallelism[group] == "replica"
+        share = self.table.share[group, die]
+        wide: Number = float(operator.reduce_width)
+        outer: Number = float(operator.output_width)
+        if not replica:
+            summed = operator.reduce_elements_per_token > 0 and operator.gather_elements_per_token <= 0
+            wide, outer = (wide * share, outer) if summed else (wide, outer * share)
+        factor, height, width = matmul[rows], rates.array_rows, rates.array_columns
+
+        def tile(name: str) -> Feature:
+            return Feature(name, operator.rows_emitted, die=die, group=group if replica else None)
+
+        if rates.shape_efficiency:
+            return [{tile("measured"): factor}]
+        if rates.style != "systolic":
+            return [{tile("padded"): factor * (tiles_of(outer, width) * width / outer)}]
+        # cycles / ideal as in `utilisation`: folds that stream rows, and one fill; never below 1.
+        folds = tiles_of(wide, height) * tiles_of(outer, width)
+        area = height * width / (wide * outer)
+        fill = (2.0 * height + width - 2.0) * rates.cores
+        return [matmul, {tile("streamed"): factor * folds * area, tile("filled"): factor * fill * area}]
+
+    def pattern_forms(self, number: int) -> list[tuple[int, Form]]:
+        """Bytes of one instance along each of its traffic patterns."""
+        mapped, forms = self.table.operators[number], self.forms[number]
+        base, held_patterns = 3 * mapped.group, 3 * len(self.table.group_dies)
+        held: dict[int, Form] = {
+            base + WEIGHTS: scaled(forms.weight_bytes, 1.0 - self.table.resident[number]),
+            base + READS: added(forms.kv_read_bytes, forms.state_bytes),
+            base + WRITES: added(forms.kv_write_bytes, forms.state_bytes),
+        }
+        width = self.precision.activation_bytes
+        moved = iter([{forms.rows: transfer.elements_per_token * width} for transfer in mapped.transfers])
+        return [(p, held[p] if p < held_patterns else next(moved)) for p in self.patterns[number]]
+
+    def kind_forms(self, number: int) -> dict[int, Form]:
+        """Bytes of one instance by access kind."""
+        base, forms = 3 * self.table.operators[number].group, self.forms[number]
+        return {
+            base: scaled(forms.weight_bytes, 1.0 - self.table.resident[number]),
+            base + 1: added(forms.kv_read_bytes, forms.kv_write_bytes),
+            base + 2: scaled(forms.state_bytes, 2.0),
+        }
+
+    def times(self, numbers: Sequence[int]) -> list[Form]:
+        """Overheads and latencies of the operators of each group, and the overhead of an iteration."""
+        found: list[Form] = [{} for _ in self.table.group_dies]
+        for number in numbers:
+            mapped = self.table.operators[number]
+            dies = self.table.group_dies[mapped.group]
+            overhead = largest([self.rates[die].operator_overhead_s for die in dies])
+            each = mapped.operator.count * (overhead + self.table.latency_s[number])
+            found[mapped.group] = added(found[mapped.group], {self.forms[number].runs: each})
+        iteration = largest([rates.iteration_overhead_s for rates in self.rates])
+        return [*found, {Feature("runs"): iteration}]
+
+    def totals(self, numbers: Sequence[int]) -> list[Form]:
+        """Energy but for the links', bytes by pattern, and bytes by access kind, of all instances."""
+        patterns: list[Form] = [{} for _ in range(self.table.link_s.shape[1])]
+        kinds: list[Form] = [{} for _ in range(self.table.site_s.shape[1])]
+        energy: Form = {}
+        for number in numbers:
+            mapped = self.table.operators[number]
+            count, group = mapped.operator.count, mapped.group
+            for pattern, form in self.pattern_forms(number):
+                patterns[pattern] = added(patterns[pattern], scaled(form, count))
+            for kind, form in self.kind_forms(number).items():
+                kinds[kind] = added(kinds[kind], scaled(form, count))
+                joules = self.table.site_j[2 * group + (kind % 3 > 0)]
+                energy = added(energy, scaled(form, count * joules))
+            for die in self.table.group_dies[group]:
+                energy = added(energy, scaled(self._die_energy(number, die), count))
+        return [energy, *patterns, *kinds]
+
+    def _die_energy(self, number: int, die: int) -> Form:
+        """Of the dies of a kind for one instance, as in `operator_cost.die_energy_j`."""
+        mapped, forms, rates = self.table.operators[number], self.forms[number], self.rates[die]
+        share, count = self.table.share[mapped.group, die], self.table.count[die]
+        matmul, vector = _work(mapped.operator, forms, rates.style)
+        copied = self.table.parallelism[mapped.group] == "replica"
+        return added(
+            scaled(matmul, count * share * rates.joules_per_flop),
+            scaled(vector, count * share * rates.joules_per_vector_flop),
+            scaled(forms.weight_bytes, count * (1.0 if copied else share) * rates.joules_per_sram_byte),
+            scaled(_cached(forms), count * share * rates.joules_per_sram_byte),
+            scaled(forms.activation_bytes, count * share * rates.joules_per_sram_byte),
+        )
+
+    def dense(self, forms: Sequence[Form]) -> FloatArray:
+        """Forms as an array of shape (rows, forms, features so far)."""
+        numbers = [[self.features.number(feature) for feature in form] for form in forms]
+        found = np.zeros((self.table.size, len(forms), len(self.features.index)))
+        for place, (form, mine) in enumerate(zip(forms, numbers, strict=True)):
+            for factor, number in zip(form.values(), mine, strict=True):
+                found[:, place, number] = factor
+        return found
+
+
+def _work(operator: Operator, forms: DemandForms, style: str) -> tuple[Form, Form]:
+    """Matrix and vector FLOPs on dies of a style, as in `operator_cost.work_of`."""
+    recurrent = operator.vector_flops_per_decode_token
+    if style != "vector" or operator.kind is not OperatorClass.SSM_SCAN or recurrent <= 0:
+        return forms.matmul_flops, forms.vector_flops
+    return {}, {Feature("rows"): operator.vector_flops_per_token + recurrent}
+
+
+def _cached(forms: DemandForms) -> Form:
+    return added(forms.kv_read_bytes, forms.kv_write_bytes, scaled(forms.state_bytes, 2.0))
+
+
+def _weighted(factors: FloatArray, forms: Sequence[Form]) -> Form:
+    """`Σ factors[i]·forms[i]`; factors have shape (forms, rows)."""
+    return added(*(scaled(form, factor) for factor, form in zip(factors, forms, strict=True)))
+
+
+def _kept(bounds: FloatArray) -> FloatArray:
+    """The bounds that may be the largest, of shape (rows, bounds, features)."""
+    used = np.flatnonzero(bounds.any(axis=(0, 1)))
+    kept = envelope(np.moveaxis(bounds[:, :, used], 1, 2))
+    found = np.zeros((len(bounds), kept.shape[2], bounds.shape[2]))
+    found[:, :, used] = np.moveaxis(kept, 2, 1)
+    return found
+
+
+def _widened(forms: FloatArray, features: int) -> FloatArray:
+    return np.pad(forms, ((0, 0), (0, 0), (0, features - forms.shape[2])))
