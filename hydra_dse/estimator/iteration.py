@@ -209,7 +209,9 @@ def whole_prompt_times(pool: PoolModel, budget: FloatArray, lengths: LengthMomen
     )
     column = np.maximum(budget, 2.0 * lengths.prompt)[:, None]
     pair = _shared_batch(column, np.zeros_like(column), lengths)
-    alone, packed, shared = times_of(pool, [chunk_batch(chunk, zero + lengths.ahead_bins, one, zero, lengths), full, pair])
+    alone, packed, shared = times_of(
+        pool, [chunk_batch(chunk, zero + lengths.ahead_bins, one, zero, lengths), full, pair]
+    )
     alone_s = alone[:, None, :]
     return PrefillTimes(
         alone_s=alone_s,

@@ -8,7 +8,7 @@ maximum of such sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,20 +31,14 @@ class Feature:
         emitted: of emitted tokens instead of all.
         window: attention window that cuts it.
         routing: of the experts touched.
-        die, group: die group whose tiles its rows fill, and execution group where each die has a share of the rows.
+        tiles: number of the tiles that its rows fill.
     """
 
     name: str
     emitted: bool = False
     window: int | None = None
     routing: Routing | None = None
-    die: int | None = None
-    group: int | None = None
-
-    @property
-    def of_tiles(self) -> bool:
-        """Whether it differs by die."""
-        return self.die is not None
+    tiles: int | None = None
 
 
 Form = Mapping[Feature, Number]
@@ -129,19 +123,23 @@ def scaled(form: Form, factor: Number) -> Form:
     return {feature: own * factor for feature, own in form.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tiles:
     """How the rows of a GEMM fill the matrix cores of a die; `array_rows`, `share` of shape (n,).
 
     Attributes:
-        style: as in `DieRates`, or `"table"` with `table` of rows and share of peak.
         share: of the rows that one die has.
+        table: rows and share of the peak, of a die with measured ones.
     """
 
-    style: str
     array_rows: FloatArray
     share: FloatArray
     table: tuple[tuple[float, float], ...] = ()
+
+    def equals(self, other: Tiles) -> bool:
+        """Whether rows fill both alike."""
+        same = np.array_equal(self.array_rows, other.array_rows) and np.array_equal(self.share, other.share)
+        return same and self.table == other.table
 
     def value(self, name: str, rows: FloatArray, where: slice | NDArray[np.int64]) -> FloatArray:
         """A feature of rows of shape (designs, k): `rows` times the growth of time over the peak."""
@@ -160,7 +158,7 @@ class Tiles:
 class FeatureList:
     """The features that a block needs, numbered in order of first use."""
 
-    tiles: Mapping[tuple[int, int | None], Tiles]
+    tiles: Sequence[Tiles]
     index: dict[Feature, int] = field(default_factory=dict)
 
     def number(self, feature: Feature) -> int:
@@ -171,12 +169,11 @@ class FeatureList:
         """All features of batches with fields of shape (designs, k) or plain numbers, shape (designs, features, k)."""
         found = np.empty((shape[0], len(self.index), shape[1]))
         for feature, number in self.index.items():
-            if feature.of_tiles and feature.die is not None:
-                rows = np.broadcast_to(batch.emitted_tokens if feature.emitted else batch.tokens, shape)
-                tiles = self.tiles[feature.die, feature.group]
-                found[:, number] = tiles.value(feature.name, rows, where)
-            else:
+            if feature.tiles is None:
                 found[:, number] = _VALUES[feature.name](batch, feature)
+            else:
+                rows = np.broadcast_to(_rows(batch, feature), shape)
+                found[:, number] = self.tiles[feature.tiles].value(feature.name, rows, where)
         return found
 
 

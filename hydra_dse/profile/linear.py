@@ -66,18 +66,20 @@ class LinearOperators:
             if bounds is not None:
                 found[number] = bounds
         self.left = tuple(number for number in range(len(table.operators)) if number not in found)
-        order = sorted(found, key=lambda number: table.operators[number].group)
-        of_group = np.array([table.operators[number].group for number in order], dtype=np.int64)
-        kept = [_kept(maker.dense(found[number])) for number in order]
-        sizes = np.array([one.shape[1] for one in kept], dtype=np.int64)
-        self._starts = np.cumsum(sizes) - sizes
-        self._group_of = of_group
-        self.bounds = int(sizes.sum())
+        kept = {number: _kept(maker.dense(bounds)) for number, bounds in found.items()}
+        order = sorted(kept, key=lambda number: -kept[number].shape[1])
+        self._group_of = [table.operators[number].group for number in order]
+        most = max((bounds.shape[1] for bounds in kept.values()), default=0)
+        # The first bound of every operator, then the second of those that have one, and so on: a maximum over bounds
+        # is then one of whole blocks.
+        ranks = [[kept[n][:, rank : rank + 1] for n in order if kept[n].shape[1] > rank] for rank in range(most)]
+        self._ranks = [len(rank) for rank in ranks]
+        self.bounds = sum(self._ranks)
         sums = [maker.dense(sums) for sums in (maker.times(order), maker.totals(order))]
         self.timed = self.bounds + sums[0].shape[1]
         self.features = maker.features
         size = len(self.features.index)
-        whole = [_widened(one, size) for one in (*kept, *sums)]
+        whole = [_widened(one, size) for one in (*(bound for rank in ranks for bound in rank), *sums)]
         self.matrix = np.ascontiguousarray(np.concatenate(whole, axis=1))
 
     def costs(self, batch: Batch, rows: IntArray | slice, shape: tuple[int, int], totals: bool) -> LinearCosts:
@@ -85,27 +87,32 @@ class LinearOperators:
         values = self.features.values(batch, shape, rows)
         matrix = self.matrix[rows]
         found = (matrix if totals else matrix[:, : self.timed]) @ values
-        activity = found[:, self.bounds : self.timed - 1]
-        if len(self._starts):
-            times = np.maximum.reduceat(found[:, : self.bounds], self._starts, axis=1)
-        else:
-            times = np.zeros((shape[0], 0, shape[1]))
-        end = self.timed + 1
+        activity, overhead = found[:, self.bounds : self.timed - 1], found[:, self.timed - 1]
+        times = self._largest(found)
         if not totals:
-            nothing = np.zeros((shape[0], 0, shape[1]))
-            serial = times.sum(axis=1) + activity.sum(axis=1)
-            return LinearCosts(serial, found[:, self.timed - 1], nothing, nothing, nothing, nothing)
-        group_s = np.ascontiguousarray(activity)
-        for place, group in enumerate(self._group_of.tolist()):
+            none = np.zeros((shape[0], 0, shape[1]))
+            return LinearCosts(times.sum(axis=1) + activity.sum(axis=1), overhead, none, none, none, none)
+        group_s = activity.copy()
+        for place, group in enumerate(self._group_of):
             group_s[:, group] += times[:, place]
+        end = self.timed + 1
         return LinearCosts(
             serial_s=group_s.sum(axis=1),
-            overhead_s=found[:, self.timed - 1],
+            overhead_s=overhead,
             group_s=group_s,
             energy_j=found[:, self.timed],
             pattern_bytes=found[:, end : end + self.patterns],
             kind_bytes=found[:, end + self.patterns :],
         )
+
+    def _largest(self, found: FloatArray) -> FloatArray:
+        """The largest bound of each operator, shape (designs, operators, k); written over the first ones."""
+        times = found[:, : len(self._group_of)]
+        start = len(self._group_of)
+        for count in self._ranks[1:]:
+            np.maximum(times[:, :count], found[:, start : start + count], out=times[:, :count])
+            start += count
+        return times
 
 
 class _Maker:
@@ -115,16 +122,8 @@ class _Maker:
         self, table: RowTable, precision: Precision, rates: Sequence[DieRates], patterns: Sequence[Sequence[int]]
     ) -> None:
         self.table, self.precision, self.rates, self.patterns = table, precision, rates, patterns
-        tiles: dict[tuple[int, int | None], Tiles] = {}
-        for group, dies in enumerate(table.group_dies):
-            for die in dies:
-                one = np.ones(table.size)
-                style = "table" if rates[die].shape_efficiency else rates[die].style
-                height = np.asarray(rates[die].array_rows) * one
-                table_of = rates[die].shape_efficiency
-                tiles[die, None] = Tiles(style, height, one, table_of)
-                tiles[die, group] = Tiles(style, height, table.share[group, die], table_of)
-        self.features = FeatureList(tiles)
+        self.tiles: list[Tiles] = []
+        self.features = FeatureList(self.tiles)
         self.forms = [forms_of(mapped.operator, precision) for mapped in table.operators]
 
     def bounds(
@@ -191,8 +190,10 @@ class _Maker:
             wide, outer = (wide * share, outer) if summed else (wide, outer * share)
         factor, height, width = matmul[rows], rates.array_rows, rates.array_columns
 
+        tiles = self._tiles(die, share if replica else np.ones(self.table.size))
+
         def tile(name: str) -> Feature:
-            return Feature(name, operator.rows_emitted, die=die, group=group if replica else None)
+            return Feature(name, operator.rows_emitted, tiles=tiles)
 
         if rates.shape_efficiency:
             return [{tile("measured"): factor}]
@@ -203,6 +204,16 @@ class _Maker:
         area = height * width / (wide * outer)
         fill = (2.0 * height + width - 2.0) * rates.cores
         return [matmul, {tile("streamed"): factor * folds * area, tile("filled"): factor * fill * area}]
+
+    def _tiles(self, die: int, share: FloatArray) -> int:
+        """Number of the tiles of a die whose rows are a share of all; dies with the same tiles have them in common."""
+        rates = self.rates[die]
+        mine = Tiles(np.broadcast_to(rates.array_rows, self.table.size), share, rates.shape_efficiency)
+        for number, tiles in enumerate(self.tiles):
+            if tiles.equals(mine):
+                return number
+        self.tiles.append(mine)
+        return len(self.tiles) - 1
 
     def pattern_forms(self, number: int) -> list[tuple[int, Form]]:
         """Bytes of one instance along each of its traffic patterns."""

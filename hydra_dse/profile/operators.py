@@ -246,6 +246,7 @@ def largest(values: Sequence[Number]) -> Number:
 
 
 def terms_of(table: RowTable, link_count: int, site_count: int) -> list[OperatorTerms]:
+    """Terms of each operator; resources are padded to the given numbers."""
     links: dict[tuple[int, ...], FloatArray] = {}
     sites: dict[tuple[int, ...], FloatArray] = {}
     terms = []
