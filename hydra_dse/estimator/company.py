@@ -14,6 +14,9 @@ from hydra_dse.estimator.renewal import LEAST_SCV, following
 
 FloatArray = NDArray[np.float64]
 
+PIECE = 16_384
+"""Elements that stay in cache."""
+
 
 def gap_within(share: FloatArray, scv: float) -> FloatArray:
     """Probability that a gamma gap is at most `share` of its mean."""
@@ -93,17 +96,24 @@ class Packer:
         Their work is about exponential, given any; the room is uniform up to a full iteration.
         """
         times = self.times
-        token_s, chunks, rate = times.token_s[..., None], times.alone_s - times.last_s, self.rate[..., None]
-        if wait_s.ndim == 3:
-            token_s, chunks, rate = token_s[..., None], chunks[:, :, None], rate[..., None]
-        u = np.maximum(rate * (wait_s[..., None] + chunks), 1e-9)
-        some = -np.expm1(-u)
-        work = self.lengths.prompt * token_s * u / some
-        ratio = token_s * _wide(times.budget, token_s) / work
-        chance = some if abs(self.arrival_scv - 1.0) < 1e-12 else gap_within(u, self.arrival_scv)
-        return Company(chance, work * (1.0 + np.expm1(-ratio) / ratio))
+        chunks, deep = times.alone_s - times.last_s, wait_s.ndim == 3
+        if deep:
+            chunks = chunks[:, :, None]
+        shape = np.broadcast_shapes((*wait_s.shape, 1), chunks.shape)
+        rate, token_s, budget = (_wide(x, len(shape)) for x in (self.rate, times.token_s, times.budget))
+        chance, extra = np.empty(shape), np.empty(shape)
+        step = max(1, PIECE // max(1, int(np.prod(shape[1:]))))
+        for start in range(0, shape[0], step):
+            rows = slice(start, start + step)
+            u = np.maximum(rate[rows] * (wait_s[rows, ..., None] + chunks[rows]), 1e-9)
+            some = -np.expm1(-u)
+            work = self.lengths.prompt * token_s[rows] * u / some
+            ratio = token_s[rows] * budget[rows] / work
+            chance[rows] = some if abs(self.arrival_scv - 1.0) < 1e-12 else gap_within(u, self.arrival_scv)
+            extra[rows] = work * (1.0 + np.expm1(-ratio) / ratio)
+        return Company(chance, extra)
 
 
-def _wide(values: FloatArray, like: FloatArray) -> FloatArray:
-    """Append axes of length 1 up to the number of axes of another array."""
-    return values.reshape(*values.shape, *(1,) * (like.ndim - values.ndim))
+def _wide(values: FloatArray, axes: int) -> FloatArray:
+    """Append axes of length 1 up to a number of axes."""
+    return values.reshape(*values.shape, *(1,) * (axes - values.ndim))

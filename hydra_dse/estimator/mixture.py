@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 CELLS = 256
+PIECE = 32_768
+"""Points that stay in cache while they are counted."""
 NOTHING = 1e-4
 
 
@@ -66,25 +68,31 @@ class Mixture:
     def _cells(self) -> tuple[FloatArray, FloatArray]:
         """Cumulative weight at the middle of each cell, and mean value of each cell (empty ones filled)."""
         n = len(self.value)
-        logs = np.log(np.maximum(self.value, 1e-12))
-        low, high = logs.min(axis=1, keepdims=True), logs.max(axis=1, keepdims=True)
-        scale = (CELLS - 1e-6) / np.maximum(high - low, 1e-9)
-        logs -= low
-        logs *= scale
-        if not np.isfinite(scale).all():  # a design that cannot serve: any cell will do
-            logs = np.nan_to_num(logs)
-        np.clip(logs, 0.0, CELLS - 1.0, out=logs)
-        cell = logs.astype(np.int64)
-        cell += np.arange(n)[:, None] * CELLS
-        where = cell.ravel()
-        weight = np.bincount(where, self.weight.ravel(), n * CELLS).reshape(n, CELLS)
-        mass = np.bincount(where, (self.weight * self.value).ravel(), n * CELLS).reshape(n, CELLS)
-        centre = np.exp(low + (np.arange(CELLS) + 0.5) / scale)
-        mean = np.where(weight > 0, mass / np.where(weight > 0, weight, 1.0), centre)
-        total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-        cumulative = (np.cumsum(weight, axis=1) - weight / 2.0) / total
-        if not self.smooth:
-            return cumulative, mean
-        # An empty cell repeats the last point before it; what weighs next to nothing does not bend the line.
-        last = np.maximum.accumulate(np.where(weight > NOTHING * total, np.arange(CELLS), 0), axis=1)
-        return np.take_along_axis(cumulative, last, axis=1), np.take_along_axis(mean, last, axis=1)
+        cumulative, mean = np.empty((n, CELLS)), np.empty((n, CELLS))
+        step = max(1, PIECE // max(1, self.value.shape[1]))
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            cumulative[rows], mean[rows] = _counted(self.value[rows], self.weight[rows])
+        return cumulative, mean
+
+
+def _counted(value: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Cells of some designs."""
+    n = len(value)
+    logs = np.log(np.maximum(value, 1e-12))
+    low, high = logs.min(axis=1, keepdims=True), logs.max(axis=1, keepdims=True)
+    scale = (CELLS - 1e-6) / np.maximum(high - low, 1e-9)
+    logs -= low
+    logs *= scale
+    if not np.isfinite(scale).all():  # a design that cannot serve: any cell will do
+        logs = np.nan_to_num(logs)
+    np.clip(logs, 0.0, CELLS - 1.0, out=logs)
+    cell = logs.astype(np.int64)
+    cell += np.arange(n)[:, None] * CELLS
+    where = cell.ravel()
+    inside = np.bincount(where, weight.ravel(), n * CELLS).reshape(n, CELLS)
+    mass = np.bincount(where, (weight * value).ravel(), n * CELLS).reshape(n, CELLS)
+    centre = np.exp(low + (np.arange(CELLS) + 0.5) / scale)
+    mean = np.where(inside > 0, mass / np.where(inside > 0, inside, 1.0), centre)
+    total = np.maximum(inside.sum(axis=1, keepdims=True), 1e-300)
+    return (np.cumsum(inside, axis=1) - inside / 2.0) / total, mean
