@@ -72,11 +72,11 @@ class Mixture:
         step = max(1, PIECE // max(1, self.value.shape[1]))
         for start in range(0, n, step):
             rows = slice(start, start + step)
-            cumulative[rows], mean[rows] = _counted(self.value[rows], self.weight[rows])
+            cumulative[rows], mean[rows] = _counted(self.value[rows], self.weight[rows], self.smooth)
         return cumulative, mean
 
 
-def _counted(value: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _counted(value: FloatArray, weight: FloatArray, smooth: bool) -> tuple[FloatArray, FloatArray]:
     """Cells of some designs."""
     n = len(value)
     logs = np.log(np.maximum(value, 1e-12))
@@ -95,4 +95,9 @@ def _counted(value: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatAr
     centre = np.exp(low + (np.arange(CELLS) + 0.5) / scale)
     mean = np.where(inside > 0, mass / np.where(inside > 0, inside, 1.0), centre)
     total = np.maximum(inside.sum(axis=1, keepdims=True), 1e-300)
-    return (np.cumsum(inside, axis=1) - inside / 2.0) / total, mean
+    cumulative = (np.cumsum(inside, axis=1) - inside / 2.0) / total
+    if not smooth:
+        return cumulative, mean
+    # An empty cell repeats the last point before it; what weighs next to nothing does not bend the line.
+    last = np.maximum.accumulate(np.where(inside > NOTHING * total, np.arange(CELLS), 0), axis=1)
+    return np.take_along_axis(cumulative, last, axis=1), np.take_along_axis(mean, last, axis=1)
