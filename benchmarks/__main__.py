@@ -156,6 +156,16 @@ def operator_level() -> dict[str, Figure]:
     }
 
 
+def serving_speed() -> dict[str, Figure]:
+    """Iterations and requests per CPU second at the request level, beside a naive model of an event per token."""
+    from benchmarks.serving_speed import table
+
+    return {
+        name: Figure(value, unit) if reference is None else compared(value, unit, reference)
+        for name, (value, unit, reference) in table().items()
+    }
+
+
 def search_quality(workers: int = 2) -> dict[str, Figure]:
     """hydra-24 enumerated, and the share of its front's hypervolume that a search finds with a tenth of its points."""
     from benchmarks.hydra24_exhaustive import shares
@@ -182,6 +192,7 @@ SHORT: tuple[Callable[[], dict[str, Figure]], ...] = (
     estimator_speed,
     simulator_speed,
     operator_level,
+    serving_speed,
     search_quality,
 )
 
@@ -224,7 +235,15 @@ def kills(times: int = 30) -> dict[str, Figure]:
     return {"resumed_sweeps_identical": compared(float(same), "sweeps", float(times))}
 
 
-LONG: tuple[Callable[[], dict[str, Figure]], ...] = (kills,)
+def simulator_memory(requests: int = 1_000_000) -> dict[str, Figure]:
+    """Peak memory of a million requests of 1,024 in and 256 out, records and iterations written to Parquet."""
+    from benchmarks.memory import peak
+
+    megabytes, seconds = peak(requests)
+    return {"simulated_million_peak": Figure(megabytes, "MB"), "simulated_million_cpu": Figure(seconds, "s")}
+
+
+LONG: tuple[Callable[[], dict[str, Figure]], ...] = (kills, simulator_memory)
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from hydra_dse.config.overrides import Override
     from hydra_dse.design.nouns import Design
     from hydra_dse.estimator.explain import Explanation
+    from hydra_dse.records import RecordSink
     from hydra_dse.results import Evaluation
     from hydra_dse.workload.nouns import Workload
 
@@ -162,6 +164,12 @@ def estimate(
     show_default=True,
     help="Iteration times: closed form, operator by operator through a memo, or every iteration (short runs).",
 )
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the first replication's requests and iterations to DIR as Parquet.",
+)
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
 @set_option
 @json_option
@@ -174,6 +182,7 @@ def simulate(
     replications: int,
     seed: int,
     detail: str,
+    records: Path | None,
     simulator: str,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -190,15 +199,27 @@ def simulate(
     loaded, served = load_pair(design, workload, model, overrides)
     engine = find_simulator(simulator)
     placed, violations = place_design(loaded, [kind.model for kind in models_of(served)], PLACEMENT_SEED)
-    if violations:
-        evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
-    else:
-        options = EvaluationOptions(requests=requests, replications=replications, detail=detail)
-        evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed)[0]
     provenance: dict[str, object] = {
         "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
         "calibration": calibration, "overrides": list(overrides), "simulator": simulator,
         "requests": requests, "replications": replications, "seed": seed,
         "detail": detail,
     }  # fmt: skip
+    if violations:
+        evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
+    else:
+        options = EvaluationOptions(requests=requests, replications=replications, detail=detail)
+        with _records(records, served, provenance) as sink:
+            evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed, sink)[0]
     show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)
+
+
+def _records(
+    folder: Path | None, workload: Workload, about: Mapping[str, object]
+) -> contextlib.AbstractContextManager[RecordSink | None]:
+    """Where records go: to Parquet files, or nowhere."""
+    if folder is None:
+        return contextlib.nullcontext()
+    from hydra_dse.studies.records import ParquetRecords
+
+    return ParquetRecords(folder, [kind.name for kind in workload.classes], about)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hydra_dse.records.nouns import IterationRecord, RecordSink, Visit
+from hydra_dse.records.nouns import IterationBlock, IterationRecord, RecordSink, Visit
 
-__all__ = ["IterationRecord", "RecordSink", "Visit"]
+__all__ = ["IterationBlock", "IterationRecord", "RecordSink", "Visit"]

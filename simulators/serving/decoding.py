@@ -135,9 +135,9 @@ class DecodeSet:
 
     def record_gaps(self, recorder: Recorder, now_s: float) -> None:
         """Book the gaps between the tokens that a step ending now emits and the ones before them."""
-        recorder.gap(now_s - self.last_step_s, len(self.members) - len(self.fresh))
+        recorder.gaps.add(now_s - self.last_step_s, len(self.members) - len(self.fresh))
         for since_s in self.fresh.values():
-            recorder.gap(now_s - since_s, 1)
+            recorder.gaps.add(now_s - since_s, 1)
 
     def advance(self, now_s: float) -> list[Sequence]:
         """Book a step that ended now and return the sequences that emitted their last token with it."""

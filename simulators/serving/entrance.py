@@ -6,10 +6,13 @@ Requests are numbered as they arrive.  The marks of a run are taken at the arriv
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import deque
 from collections.abc import Callable, Generator
+from collections.abc import Sequence as Ordered
 from typing import TYPE_CHECKING
 
+import numpy as np
 import simpy
 
 from hydra_dse.workload.nouns import Requests
@@ -34,7 +37,7 @@ class Entrance:
     def __init__(self, server: Server, requests: Requests, marks: tuple[int, ...]) -> None:
         self._server = server
         self._requests = requests
-        self._due = requests.arrival_s.tolist()
+        self._due = array("d", requests.arrival_s.astype(np.float64).tobytes())
         self._to_mark = deque(sorted(marks))
         self._arrived = 0
         self._next_first_s = NEVER
@@ -47,7 +50,8 @@ class Entrance:
                 if before >= 0:
                     self._after.setdefault(before, []).append(index)
         later = {index for followers in self._after.values() for index in followers}
-        self._first = [index for index in range(len(requests)) if index not in later]
+        everyone = range(len(requests))
+        self._first: Ordered[int] = [index for index in everyone if index not in later] if later else everyone
 
     def run(self) -> Generator[simpy.Event, object, None]:
         """The process: requests that wait for no other."""

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from hydra_dse.records.nouns import IterationRecord
+from hydra_dse.records.nouns import IterationBlock
 from simulators.clock import at
 from simulators.iteration import Race, Stretch
 
@@ -134,14 +134,21 @@ class Leaper:
         steps, decoders = len(times) - 1, len(decoding)
         recorder.tokens += steps * decoders
         decoding.record_gaps(recorder, float(times[1]))
-        recorder.gaps(np.diff(times[1:]), decoders)
+        recorder.gaps.extend(np.diff(times[1:]), decoders)
         decoding.advance_by(steps, float(times[-1]))
         engine.cost.count_stretch(stretch)
         engine.last_duration_s = float(stretch.duration_s[-1])
         self.steps += steps
         if recorder.sink is not None:
-            context, growth = stretch.first.attended.decode_tokens, stretch.first.attended.decode_growth
-            take, pool, index = recorder.sink.iteration, engine.pool, engine.index
-            for start, duration in zip(times.tolist(), stretch.duration_s.tolist(), strict=False):
-                take(IterationRecord(pool, index, start, duration, 0, decoders, context))
-                context += growth
+            context = stretch.first.attended
+            recorder.sink.iteration_block(
+                IterationBlock(
+                    engine.pool,
+                    engine.index,
+                    times[:-1],
+                    stretch.duration_s,
+                    decoders,
+                    context.decode_tokens,
+                    context.decode_growth,
+                )
+            )

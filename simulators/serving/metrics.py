@@ -49,16 +49,21 @@ def latencies(visits: Visits, first: int) -> dict[str, FloatArray]:
     Of requests that were served.
     """
     served = ~visits.rejected[first:]
-    arrival, scheduled = visits.arrival_s[first:][served], visits.scheduled_s[first:][served]
-    start, end = visits.first_token_s[first:][served], visits.last_token_s[first:][served]
-    steps = visits.output_tokens[first:][served] - 1
-    several = steps > 0
-    return {
-        "ttft": start - arrival,
-        "ttft_scheduled": start - scheduled,
-        "tpot": (end - start)[several] / steps[several],
-        "e2e": end - arrival,
-    }
+    columns = (
+        visits.arrival_s,
+        visits.scheduled_s,
+        visits.first_token_s,
+        visits.last_token_s,
+        visits.output_tokens,
+    )
+    # Of a million requests every copy counts.
+    arrival, scheduled, start, end, output = (
+        column[first:] if served.all() else column[first:][served] for column in columns
+    )
+    several = output > 1
+    tpot = (end - start)[several]
+    tpot /= output[several] - 1
+    return {"ttft": start - arrival, "ttft_scheduled": start - scheduled, "tpot": tpot, "e2e": end - arrival}
 
 
 def add_latencies(summary: Summary, outcomes: Sequence[Outcome]) -> None:
@@ -66,7 +71,7 @@ def add_latencies(summary: Summary, outcomes: Sequence[Outcome]) -> None:
     runs = [latencies(outcome.visits, outcome.first) for outcome in outcomes]
     for kind in ("ttft", "ttft_scheduled", "tpot", "e2e"):
         samples = [run[kind] for run in runs]
-        pooled = np.concatenate(samples)
+        pooled = samples[0] if len(samples) == 1 else np.concatenate(samples)
         if not len(pooled):
             for statistic in ("mean", *(name for name, _ in PERCENTILES)):
                 summary.put(f"{kind}_{statistic}_s", None)
@@ -96,7 +101,9 @@ def _add_gaps(summary: Summary, outcomes: Sequence[Outcome]) -> None:
         for name in names:
             summary.put(f"tbt_{name}_s", None)
         return
-    pooled = (np.concatenate([gaps for gaps, _ in runs]), np.concatenate([weights for _, weights in runs]))
+    pooled = runs[0]
+    if len(runs) > 1:
+        pooled = (np.concatenate([gaps for gaps, _ in runs]), np.concatenate([weights for _, weights in runs]))
     statistics = {"mean": _weighted_mean, **{name: _weighted_quantile(share) for name, share in PERCENTILES}}
     for name, statistic in statistics.items():
         value = statistic(*pooled)

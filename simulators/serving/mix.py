@@ -225,7 +225,7 @@ def _outcome(package: SharedPackage, visits: Visits, models: IntArray, first: in
     parts = []
     for number, server in enumerate(servers):
         start, end = server.marks
-        gap_s, gap_weight = server.recorder.gaps_from(start.gap_count, end.gap_count)
+        gap_s, gap_weight = server.recorder.gaps.values()
         mine = models == number
         parts.append(
             Outcome(
@@ -274,7 +274,6 @@ def _sum(marks: Sequence[tuple[Mark, CacheShape]]) -> Mark:
         tokens=int(total(lambda mark: mark.tokens)),
         completed=int(total(lambda mark: mark.completed)),
         preemptions=int(total(lambda mark: mark.preemptions)),
-        gap_count=int(total(lambda mark: mark.gap_count)),
         decoding_seconds=total(lambda mark: mark.decoding_seconds),
         block_seconds=sum(mark.block_seconds * cache.block_bytes for mark, cache in marks),
         state_seconds=sum(mark.state_seconds * cache.state_bytes_per_sequence for mark, cache in marks),

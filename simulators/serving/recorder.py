@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from array import array
 from dataclasses import dataclass, fields
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 
 from hydra_dse.errors import InvariantBroken
 from hydra_dse.records.nouns import RecordSink, Visit
+from simulators.serving.gaps import GapLog
 from simulators.serving.sequence import Sequence
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+IntArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -57,72 +57,68 @@ class Visits:
         return Visits(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
+ABSENT, SERVED, REFUSED = 0, 1, 2
+
+
 class Recorder:
-    """Collects dates and gaps; passes finished visits on to a sink."""
+    """Collects the dates of requests in columns and passes finished visits on to a sink.
+
+    A column holds a number per request, 4 or 8 bytes each: a million requests take 60 MB.
+    """
 
     def __init__(self, requests: int, sink: RecordSink | None) -> None:
         self.sink = sink
         self.tokens = 0
         self.completed = 0
         self.rejected = 0
-        self._sequences: list[Sequence | None] = [None] * requests
-        self._gap_s = array("d")
-        self._gap_weight = array("q")
-
-    def gap(self, gap_s: float, tokens: int) -> None:
-        """Book the gap before a token of `tokens` sequences."""
-        if tokens:
-            self._gap_s.append(gap_s)
-            self._gap_weight.append(tokens)
-
-    def gaps(self, gap_s: FloatArray, tokens: int) -> None:
-        """Book consecutive gaps of the same `tokens` sequences."""
-        self._gap_s.extend(gap_s)
-        self._gap_weight.extend([tokens] * len(gap_s))
-
-    @property
-    def gap_count(self) -> int:
-        """Entries in the list of gaps so far."""
-        return len(self._gap_s)
-
-    def gaps_from(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return gaps in s and their weights, entries `first` to `last`."""
-        return (
-            np.array(self._gap_s[first:last], dtype=np.float64),
-            np.array(self._gap_weight[first:last], dtype=np.float64),
-        )
+        self.gaps = GapLog()
+        self._state = bytearray(requests)
+        self._dates = tuple(array("d", [math.nan]) * requests for _ in range(4))
+        self._counts = tuple(array("i", [0]) * requests for _ in range(6))
 
     def complete(self, sequence: Sequence) -> None:
         """Take a request that emitted its last token; each may come once."""
-        if self._sequences[sequence.request] is not None:
+        if self._state[sequence.request] != ABSENT:
             raise InvariantBroken(f"request {sequence.request} was served twice")
         if sequence.emitted != sequence.output:
             raise InvariantBroken(
                 f"request {sequence.request} ended with {sequence.emitted} of {sequence.output} tokens"
             )
         dates = (sequence.arrival_s, sequence.scheduled_s, sequence.first_token_s, sequence.last_token_s)
-        if not all(earlier <= later for earlier, later in itertools.pairwise(dates)):
+        if not dates[0] <= dates[1] <= dates[2] <= dates[3]:
             raise InvariantBroken(f"the dates of request {sequence.request} are out of order: {dates}")
-        self._sequences[sequence.request] = sequence
         self.completed += 1
-        self._pass_on(sequence)
+        self._keep(sequence, SERVED, dates)
 
     def reject(self, sequence: Sequence) -> None:
         """Take a request that is refused at its arrival."""
-        if self._sequences[sequence.request] is not None:
+        if self._state[sequence.request] != ABSENT:
             raise InvariantBroken(f"request {sequence.request} came twice")
-        self._sequences[sequence.request] = sequence
         self.rejected += 1
-        self._pass_on(sequence)
+        self._keep(sequence, REFUSED, (sequence.arrival_s, math.nan, math.nan, math.nan))
 
-    def _pass_on(self, sequence: Sequence) -> None:
-        if self.sink is None:
-            return
-        dates = (sequence.arrival_s, sequence.scheduled_s, sequence.first_token_s, sequence.last_token_s)
-        visit = Visit(
-            sequence.request, sequence.class_index, sequence.prompt, sequence.output, *dates, sequence.preemptions
-        )
-        self.sink.visit(visit)
+    def _keep(self, sequence: Sequence, state: int, dates: tuple[float, float, float, float]) -> None:
+        at = sequence.request
+        self._state[at] = state
+        for column, date in zip(self._dates, dates, strict=True):
+            column[at] = date
+        prompt, output, preemptions = sequence.prompt, sequence.output, sequence.preemptions
+        counts = (sequence.class_index, prompt, output, preemptions, sequence.cached, sequence.drawn)
+        for whole, count in zip(self._counts, counts, strict=True):
+            whole[at] = count
+        if self.sink is not None:
+            self.sink.visit(
+                Visit(
+                    at,
+                    sequence.class_index,
+                    prompt,
+                    output,
+                    *dates,
+                    preemptions,
+                    sequence.decode_s,
+                    sequence.cached,
+                )
+            )
 
     def visits(self) -> Visits:
         """Return the dates of all requests.
@@ -130,26 +126,19 @@ class Recorder:
         Raises:
             InvariantBroken: a request was lost, or tokens were.
         """
-        done = [sequence for sequence in self._sequences if sequence is not None]
-        if len(done) != len(self._sequences):
-            raise InvariantBroken(f"{len(self._sequences) - len(done)} of {len(self._sequences)} requests were lost")
-        if self.completed + self.rejected != len(done):
-            raise InvariantBroken(f"{self.completed} served and {self.rejected} refused do not make {len(done)}")
-        due = sum(sequence.output for sequence in done if sequence.emitted)
+        state = np.frombuffer(self._state, dtype=np.uint8)
+        lost = int((state == ABSENT).sum())
+        if lost:
+            raise InvariantBroken(f"{lost} of {len(state)} requests were lost")
+        if self.completed + self.rejected != len(state):
+            raise InvariantBroken(f"{self.completed} served and {self.rejected} refused do not make {len(state)}")
+        kind, prompt, output, *others = (np.frombuffer(column, dtype=np.int32) for column in self._counts)
+        due = int(output[state == SERVED].sum())
         if due != self.tokens:
             raise InvariantBroken(f"{self.tokens} tokens were emitted where {due} were asked for")
-        return Visits(
-            _integers(sequence.class_index for sequence in done),
-            _integers(sequence.prompt for sequence in done),
-            _integers(sequence.output for sequence in done),
-            np.array([sequence.arrival_s for sequence in done]),
-            np.array([sequence.scheduled_s for sequence in done]),
-            np.array([sequence.first_token_s for sequence in done]),
-            np.array([sequence.last_token_s for sequence in done]),
-            _integers(sequence.preemptions for sequence in done),
-            _integers(sequence.cached for sequence in done),
-            _integers(sequence.drawn for sequence in done),
-        )
+        arrival, scheduled, first, last = (np.frombuffer(column) for column in self._dates)
+        preemptions, cached, drawn = others
+        return Visits(kind, prompt, output, arrival, scheduled, first, last, preemptions, cached, drawn)
 
 
 class PartRecorder(Recorder):
@@ -170,10 +159,6 @@ class PartRecorder(Recorder):
         self.rejected += 1
 
 
-def _integers(values: object) -> IntArray:
-    return np.fromiter(values, dtype=np.int64)  # type: ignore[call-overload,no-any-return]
-
-
 @dataclass(frozen=True)
 class Mark:
     """Running totals at one instant; the difference of two marks is what happened between them."""
@@ -182,7 +167,6 @@ class Mark:
     tokens: int
     completed: int
     preemptions: int
-    gap_count: int
     decoding_seconds: float
     block_seconds: float
     state_seconds: float

@@ -23,7 +23,8 @@ class Outcome:
     Attributes:
         first: index of the first request that counts (those before it warm the system up).
         start, end: running totals when that request arrived and when the last one did.
-        gap_s, gap_weight: gaps between successive tokens within that window, and how many tokens had each.
+        gap_s, gap_weight: gaps between successive tokens within that window, and how many tokens had each (means of
+            narrow classes, where there were more gaps than `GapLog` keeps).
         peak_bytes: highest use of the cache memory.
         drawn: the requests as they were drawn; None for a part of several models.
     """
@@ -67,5 +68,5 @@ def run(
     visits = server.recorder.visits()
     server.check_empty()
     start, end = server.marks
-    gap_s, gap_weight = server.recorder.gaps_from(start.gap_count, end.gap_count)
+    gap_s, gap_weight = server.recorder.gaps.values()
     return Outcome(system, visits, first, start, end, gap_s, gap_weight, server.memory.peak_bytes, requests)

@@ -25,6 +25,7 @@ class Sequence:
         joined_step, ticket: step of the decode set at which it joined, and the number of that stay.
         drawn: index among the drawn requests (turns of sessions arrive in an order of their own).
         path: ids of its prefix units, None without a prefix cache; units: of these that it reads.
+        decode_s: when it first joined a decode set.
         cached: prompt tokens that were found at its first admission; ready_s: when they have come from the host.
     """
 
@@ -33,6 +34,7 @@ class Sequence:
         "arrival_s",
         "cached",
         "class_index",
+        "decode_s",
         "done",
         "drawn",
         "emitted",
@@ -64,6 +66,7 @@ class Sequence:
         self.scheduled_s = math.nan
         self.first_token_s = math.nan
         self.last_token_s = math.nan
+        self.decode_s = math.nan
         self.preemptions = 0
         self.target = prompt
         self.done = 0

@@ -154,13 +154,13 @@ class Server:
         self.memory.integrate(now)
         self.decoding_time.integrate(now)
         recorder = self.recorder
+        recorder.gaps.mark()
         self.marks.append(
             Mark(
                 now,
                 recorder.tokens,
                 recorder.completed,
                 self.preemptions,
-                recorder.gap_count,
                 self.decoding_time.area,
                 self.memory.block_seconds,
                 self.memory.state_seconds,
@@ -285,7 +285,7 @@ class Server:
         now = self.env.now
         self.reuse.computed(sequence)
         if sequence.emitted:
-            self.recorder.gap(now - sequence.last_token_s, 1)
+            self.recorder.gaps.add(now - sequence.last_token_s, 1)
         else:
             sequence.first_token_s = now
         sequence.last_token_s = now
@@ -300,6 +300,8 @@ class Server:
 
     def _join(self, sequence: Sequence, engine: Engine) -> None:
         sequence.engine = engine
+        if sequence.decode_s != sequence.decode_s:  # NaN: for the first time
+            sequence.decode_s = self.env.now
         engine.decoding.join(sequence)
         self.decoding_time.change(1, self.env.now)
 

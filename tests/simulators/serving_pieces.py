@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from hydra_dse.policy import Policy
-from hydra_dse.records import IterationRecord, Visit
+from hydra_dse.records import IterationBlock, IterationRecord, Visit
 from hydra_dse.workload.nouns import Requests
 from simulators.serving import CacheShape, Composition, FixedCost, System
 from simulators.serving.server import Server
@@ -44,6 +44,9 @@ class Log:
 
     def iteration(self, record: IterationRecord) -> None:
         self.iterations.append(record)
+
+    def iteration_block(self, block: IterationBlock) -> None:
+        self.iterations.extend(block.records())
 
     def steps(self, pool: str | None = None) -> list[tuple[float, int, int]]:
         """(start, prefill tokens, decode sequences) of every iteration."""

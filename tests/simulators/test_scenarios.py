@@ -114,8 +114,8 @@ def test_a_decode_step_without_a_free_block_preempts_the_newest_and_computes_it_
 def test_the_gap_over_a_preemption_counts_as_one_gap_between_tokens() -> None:
     cache = CacheShape(9.0, 1.0, 0.0, block_tokens=1, watermark=0.0)
     policy = colocated(token_budget=100, max_batch=8, block_tokens=1)
-    _, server = serve(system(policy, one_second, cache), requests((0.0, 3, 4), (0.0, 3, 3)))
-    gaps, weights = server.recorder.gaps_from(0, server.recorder.gap_count)
+    _, server = serve(system(policy, one_second, cache), requests((0.0, 3, 4), (0.0, 3, 3)), marks=(0,))
+    gaps, weights = server.recorder.gaps.values()
     # Five gaps: request 0 has three of 1 s, request 1 one of 1 s and one of 3 s (2 → 5).
     assert sum(weights) == 5
     assert sorted(zip(gaps, weights, strict=True))[-1] == (3.0, 1.0)
