@@ -49,17 +49,11 @@ def latencies(visits: Visits, first: int) -> dict[str, FloatArray]:
     Of requests that were served.
     """
     served = ~visits.rejected[first:]
-    columns = (
-        visits.arrival_s,
-        visits.scheduled_s,
-        visits.first_token_s,
-        visits.last_token_s,
-        visits.output_tokens,
-    )
-    # Of a million requests every copy counts.
-    arrival, scheduled, start, end, output = (
-        column[first:] if served.all() else column[first:][served] for column in columns
-    )
+    kept: NDArray[np.bool_] | slice = slice(None) if served.all() else served
+    # Views where all were served: of a million requests every copy counts.
+    arrival, scheduled = visits.arrival_s[first:][kept], visits.scheduled_s[first:][kept]
+    start, end = visits.first_token_s[first:][kept], visits.last_token_s[first:][kept]
+    output = visits.output_tokens[first:][kept]
     several = output > 1
     tpot = (end - start)[several]
     tpot /= output[several] - 1
