@@ -31,6 +31,7 @@ COMMANDS: dict[str, Entry] = {
     "card": Entry("hydra_dse.cli.card", "card", "Workload cards: check them, print their JSON Schema."),
     "trace": Entry("hydra_dse.cli.trace", "trace", "Metrics of traces, tables of many bundles, checks."),
     "calibrate": Entry("hydra_dse.cli.calibrate", "calibrate", "Fit physical parameters of chips to measured tables."),
+    "bench": Entry("hydra_dse.cli.bench", "bench", "DABench-LLM metrics of measured profiles or of a modelled chip."),
     "check": Entry("hydra_dse.cli.check", "check", "All faults of input files, cross-file ones included."),
     "list": Entry("hydra_dse.cli.listing", "listing", "What is bundled: models, workloads, chiplets, spaces, …"),
 }

@@ -36,7 +36,7 @@ def die_of(document: Document, name: str) -> Die:
 
 
 def _fixed_of(document: Document, section: FixedDieSection, name: str) -> Chiplet:
-    memory, array = section.memory, section.array
+    memory, array, far = section.memory, section.array, section.far_memory
     return Chiplet(
         name=name,
         style=section.style,
@@ -62,6 +62,9 @@ def _fixed_of(document: Document, section: FixedDieSection, name: str) -> Chiple
         static_power_w=section.static_power,
         shape_efficiency=_latency_table(document, section),
         source=section.source,
+        far_memory_bytes=far.capacity if far else 0.0,
+        far_memory_bandwidth_bytes_per_s=far.bandwidth if far else 0.0,
+        execution=section.execution,
     )
 
 

@@ -33,6 +33,7 @@ from hydra_dse.hardware.calibration import ACCESS_KINDS
 from hydra_dse.model.operators import OperatorClass
 
 Style = Literal["systolic", "mac-array", "vector", "gpu", "dataflow"]
+Execution = Literal["kernels", "sections", "resident", "streaming", "pipelined"]
 Format = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 Efficiency = Annotated[Share, Field(gt=0)]
 
@@ -179,6 +180,8 @@ class FixedDieSection(_DieSection):
     array: ArraySection | None = None
     sram: MemoryOnDieSection
     memory: MemoryOnDieSection | None = None
+    far_memory: MemoryOnDieSection | None = None
+    execution: Execution = "kernels"
     energy: DieEnergySection = DieEnergySection()
     static_power: Watts = 0.0
 

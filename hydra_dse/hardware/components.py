@@ -37,6 +37,10 @@ class Chiplet:
         ports: NoI links of the die.
         link_bandwidth_bytes_per_s: bandwidth of one link, per direction.
         memory_bytes, memory_bandwidth_bytes_per_s: memory fixed to the die (a GPU); 0 for a chiplet.
+        far_memory_bytes, far_memory_bandwidth_bytes_per_s: memory beyond that (host or streaming memory); 0 = none.
+        execution: how it runs a model: `"kernels"` (operators in turn), `"sections"` (parts of the model in turn, the
+            operators of a part side by side), `"resident"` (all operators side by side), `"streaming"` (layers in
+            turn, weights from the far memory) or `"pipelined"` (layers over chips).
         joules_per_flop, joules_per_vector_flop, joules_per_sram_byte: dynamic energy.
         joules_per_memory_byte: dynamic energy of the memory fixed to the die.
         static_power_w: leakage and clock at nominal temperature.
@@ -69,6 +73,9 @@ class Chiplet:
     shape_efficiency: tuple[tuple[float, float], ...] = ()
     items: tuple[AreaItem, ...] = ()
     source: str = ""
+    far_memory_bytes: float = 0.0
+    far_memory_bandwidth_bytes_per_s: float = 0.0
+    execution: str = "kernels"
 
 
 @dataclass(frozen=True)
