@@ -19,7 +19,7 @@ class Attended(NamedTuple):
     """Tokens attended to in one iteration: all of them, or only those inside an attention window.
 
     Attributes:
-        decode_tokens: `Σ context` over decoding sequences, this step's token included.
+        decode_tokens: `Σ context` over decoding sequences, the first position of this step included.
         prefill_pairs: `Σ chunk·(prior + chunk/2)` query-key pairs of prompt chunks.
         prefill_tokens: `Σ (prior + chunk)` tokens whose keys the chunks read.
         decode_growth: sequences whose attended context grows by one with every further decode step.
@@ -39,10 +39,11 @@ class Composition(NamedTuple):
 
     Attributes:
         prefill_tokens, prefill_sequences: prompt tokens processed and sequences they belong to.
-        decode_sequences: sequences that decode one token each.
-        emitted_tokens: decoders, and prompts that end here.
+        decode_sequences: sequences that decode.
+        emitted_tokens: rows of the LM head: positions of decoders, and prompts that end here.
         attended: contexts without a window.
         windowed: the same inside each attention window of the cost model, in its order.
+        positions: computed of each decoding sequence.
     """
 
     prefill_tokens: int = 0
@@ -51,6 +52,12 @@ class Composition(NamedTuple):
     emitted_tokens: int = 0
     attended: Attended = NOTHING
     windowed: tuple[Attended, ...] = ()
+    positions: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Tokens that pass through the blocks."""
+        return self.prefill_tokens + self.decode_sequences * self.positions
 
     def later(self, steps: int) -> Composition:
         """The same decode batch `steps` steps later."""

@@ -24,6 +24,7 @@ from hydra_dse.config.fields import (
 )
 from hydra_dse.config.hardware_schema import Format
 from hydra_dse.model.operators import OperatorClass
+from hydra_dse.policy.emission import positions_fault, probabilities_fault
 
 Size = Annotated[Mm, Field(gt=0)]
 
@@ -150,6 +151,18 @@ class PolicySection(Section):
     role_unit_dies: PositiveCount = 1
     role_units_to_prefill: Count = 1
     role_units_to_decode: Count = 0
+    tokens_per_step: tuple[float, ...] = (1.0,)
+    verified_positions: Annotated[PositiveCount, Field(le=256)] | None = None
+
+    @model_validator(mode="after")
+    def _tokens_are_drawn(self) -> PolicySection:
+        fault = probabilities_fault(self.tokens_per_step)
+        if fault is not None:
+            raise at_key("tokens_per_step", fault)
+        fault = positions_fault(self.tokens_per_step, self.verified_positions)
+        if fault is not None:
+            raise at_key("verified_positions", fault)
+        return self
 
     @model_validator(mode="after")
     def _host_has_a_link(self) -> PolicySection:
@@ -172,10 +185,12 @@ class PolicySection(Section):
     @model_validator(mode="after")
     def _budget_holds_a_batch(self) -> PolicySection:
         mixed = self.serving == "colocated" and self.batching == "chunked"
-        if mixed and self.token_budget < self.max_batch:
+        positions = self.verified_positions or len(self.tokens_per_step)
+        if mixed and self.token_budget < self.max_batch * positions:
+            each = "one token" if positions == 1 else f"the {positions} positions of a step"
             raise at_key(
                 "token_budget",
-                f"{self.token_budget} tokens do not hold one token of each of max_batch = {self.max_batch} sequences; "
+                f"{self.token_budget} tokens do not hold {each} of each of max_batch = {self.max_batch} sequences; "
                 "raise token_budget or lower max_batch",
             )
         return self

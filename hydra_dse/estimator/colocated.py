@@ -307,7 +307,7 @@ class Colocated:
         mates = (queue.company_s * beside).sum(axis=1)
         scheduled = own + 2.0 * mates
         prefilling = served * scheduled
-        again = lengths.decode / (lengths.decode + 2.0 * lengths.residual_prompt)
+        again = lengths.decode_tokens / (lengths.decode_tokens + 2.0 * lengths.residual_prompt)
         return Solution(
             saturation_per_s=self.saturation_per_s,
             served_per_s=served,

@@ -90,14 +90,15 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     pool = profile.pools["serve"]
     memory, limit, top = limits_of(profile, lengths)
     nodes = nodes_of(profile.max_batch)
-    beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0))[:, None]
+    rows = lengths.positions
+    beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0) / rows)[:, None]
     decode = decode_batch(nodes.batch, lengths)
     delay_s = None
     if first:
         step_s = np.asarray(pool.time_s(decode), dtype=float)
         prompts = whole_prompt_times(pool, profile.token_budget, lengths).repeated(beside.shape[1])
     else:
-        budget = np.maximum(profile.token_budget[:, None] - beside, 1.0)
+        budget = np.maximum(profile.token_budget[:, None] - rows * beside, 1.0)
         step_s, prompts = decode_and_prefill_times(pool, decode, budget, beside, lengths)
         delay_s = delay_table(pool, budget, beside, nodes.at(step_s, np.maximum(beside, 1.0)), lengths)
     return Tables(
@@ -118,7 +119,7 @@ def limits_of(profile: ServiceProfile, lengths: LengthMoments) -> tuple[Memory, 
     first = profile.batching == "prefill_first"
     decode = max(lengths.decoding_share * lengths.decode, 1e-9)
     # Chunked: b decoders finish b/E[d] requests an iteration, whose successors need E[p] tokens each.
-    keeps_up = profile.token_budget * (1.0 if first else decode / (lengths.prompt + decode))
+    keeps_up = profile.token_budget * (1.0 if first else decode / (lengths.prompt + lengths.positions * decode))
     top = np.maximum(np.minimum(profile.max_batch, keeps_up), 1.0)
     memory = memory_of(profile, lengths, np.ones(profile.size))
     return memory, memory.limited(profile.max_batch), np.minimum(top, memory.limited(top))

@@ -294,7 +294,7 @@ class Disaggregated:
         prefilling = served * scheduled
         waiting = np.maximum(decode.beyond(np.zeros_like(served)) - decode.beyond(found.places), 0.0)
         waiting = waiting + served * self._moved_s()
-        again = lengths.decode / (lengths.decode + 2.0 * lengths.residual_prompt)
+        again = lengths.decode_tokens / (lengths.decode_tokens + 2.0 * lengths.residual_prompt)
         return Solution(
             saturation_per_s=self.saturation_per_s,
             served_per_s=served,

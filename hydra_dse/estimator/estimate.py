@@ -108,7 +108,7 @@ def estimate(
     """
     if not (np.isfinite(arrivals.rate_per_s) and arrivals.rate_per_s > 0):
         raise InputError(f"the arrival rate must be positive and finite, not {arrivals.rate_per_s!r} req/s")
-    moments = moments_of(lengths)
+    moments = moments_of(lengths, profile.emission)
     solver = solver_of(profile, moments)
     rate = np.full(profile.size, arrivals.rate_per_s)
     phases = phases_of(arrivals)
@@ -143,6 +143,8 @@ def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
         raise InputError(
             "max_waiting: refusals with task_map 'elastic' have no estimate; simulate them, or leave it out"
         )
+    if not profile.emission.single:
+        _check_steps(profile)
     with np.errstate(all="ignore"):
         if profile.roles is not None:
             return Elastic.of(profile, lengths)
@@ -153,6 +155,16 @@ def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
             closed = profile.batching == "static"
             return StaticPools.of(profile, lengths) if closed else Disaggregated.of(profile, lengths)
         return Static.of(profile, lengths) if profile.batching == "static" else Colocated.of(profile, lengths)
+
+
+def _check_steps(profile: ServiceProfile) -> None:
+    """Steps of several tokens are estimated in open batches of pools whose dies stay."""
+    for key, value, others in (("batching", profile.batching, "static"), ("task_map", profile.task_map, "elastic")):
+        if value == others:
+            raise InputError(
+                f"tokens_per_step: steps of several tokens with {key} {value!r} have no estimate; simulate them, or "
+                "leave it out"
+            )
 
 
 def _goodput(

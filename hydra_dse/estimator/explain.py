@@ -153,7 +153,7 @@ def _explained(design: Design, model: Model, course: Sequence[Piece], calibratio
         return _nothing()
     mapped, busiest = map_design(design, model), max(course, key=lambda piece: piece.arrivals.rate_per_s)
     names = [site.name for site in mapped.sites]
-    moments = moments_of(busiest.lengths)
+    moments = moments_of(busiest.lengths, profile.emission)
     if starved(profile, moments)[0]:
         return _nothing(_memory(names, mapped.memory, 0.0, 0.0))
     rate = np.full(1, busiest.arrivals.rate_per_s)

@@ -37,7 +37,8 @@ def packed_batch(tokens: FloatArray, sequences: FloatArray, lengths: LengthMomen
         prefill_context_tokens=tokens + some * lengths.residual_prompt + (prompts + some) * lengths.ahead,
         decode_sequences=sequences,
         decode_context_tokens=sequences * lengths.context,
-        emitted_tokens=sequences + prompts,
+        emitted_tokens=sequences * lengths.positions + prompts,
+        tokens_per_sequence=lengths.positions,
     )
 
 
@@ -52,7 +53,8 @@ def chunk_batch(
         prefill_context_tokens=prior + chunk,
         decode_sequences=sequences,
         decode_context_tokens=sequences * lengths.context,
-        emitted_tokens=sequences + ends,
+        emitted_tokens=sequences * lengths.positions + ends,
+        tokens_per_sequence=lengths.positions,
     )
 
 
@@ -247,7 +249,8 @@ def _shared_batch(budget: FloatArray, sequences: FloatArray, lengths: LengthMome
         prefill_context_tokens=size,
         decode_sequences=b,
         decode_context_tokens=b * lengths.context,
-        emitted_tokens=b + count,
+        emitted_tokens=b * lengths.positions + count,
+        tokens_per_sequence=lengths.positions,
     )
 
 

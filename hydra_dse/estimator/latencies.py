@@ -182,12 +182,12 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
     step = (share * stream.step_s).sum(axis=1)
     delay = stream.slot_s + stream.moved_s
     decode_s = delay + lengths.decode * step
-    tpot_mean = step + delay * lengths.inverse_decode
+    tpot_mean = step * lengths.steps_per_token + delay * lengths.inverse_decode
     if stream.stall is not None:
-        bins = lengths.decode_bins
-        stalled = stream.stall.by_size(bins.size)
-        decode_s = decode_s + stalled @ bins.weight
-        tpot_mean = tpot_mean + stalled @ (bins.weight / bins.size)
+        pace = lengths.pace
+        stalled = stream.stall.by_size(pace.steps)
+        decode_s = decode_s + stalled @ pace.weight
+        tpot_mean = tpot_mean + stalled @ (pace.weight / pace.steps * pace.per_token)
     e2e_mean = ttft_mean + lengths.decoding_share * decode_s
     ttft = tpot = tbt = e2e = None
     if percentiles:
@@ -199,7 +199,7 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
     return Timings(
         Latency(ttft_mean, ttft),
         Latency(tpot_mean, tpot),
-        Latency(decode_s / lengths.decode, tbt),
+        Latency(decode_s / lengths.decode_tokens, tbt),
         Latency(e2e_mean, e2e),
         stream.joining_per_s * (decode_s - delay),
     )
@@ -300,29 +300,30 @@ def _tpot(
     variable of mean `extra`.  A delay gives time for more delays: with `1 − ρ = (step − extra)/step` its variance per
     token is `λE[e²]·step/(d·(1 − ρ)²)`, as of a delay busy period.
     """
-    bins = lengths.decode_bins
+    bins = lengths.pace
     n = len(step)
     pairs, (node_s, node_extra) = _paired(share, stream.step_s, stream.extra_s)
-    x = bins.size / lengths.decode
+    x = bins.steps / lengths.decode
     shrink = np.sqrt(2.0 * (x - 1.0 + np.exp(-x)) / x**2)
     steady = step[:, None, None] + (node_s - step[:, None])[:, :, None] * shrink
-    steady = steady + stream.moved_s[:, None, None] / bins.size
+    steady = steady + stream.moved_s[:, None, None] / bins.steps
     extra = (share * stream.extra_s).sum(axis=1)[:, None]
-    variance = stream.extra_square[:, None] * step[:, None] / bins.size * (step[:, None] / (step[:, None] - extra)) ** 2
+    per_step = stream.extra_square[:, None] * step[:, None] / bins.steps
+    variance = per_step * (step[:, None] / (step[:, None] - extra)) ** 2
     met = extra + np.zeros_like(variance)
     if stream.stall is not None:
-        met = met + stream.stall.by_size(bins.size) / bins.size
-        variance = variance + stream.stall.variance[:, None] / bins.size**2
+        met = met + stream.stall.by_size(bins.steps) / bins.steps
+        variance = variance + stream.stall.variance[:, None] / bins.steps**2
     jitter = gamma_slices(met, met**2 / np.maximum(variance, 1e-300), JITTER_EDGES)
     if stream.stall is not None:
         jitter = np.minimum(jitter, np.maximum(stream.stall.cap_s[:, None] + extra, met)[..., None])
     spread = node_extra[:, :, None] / np.maximum(extra, 1e-300)[:, :, None]
     free = steady[..., None] + spread[..., None] * (jitter - extra[..., None])[:, None]
     free_weight = (pairs * wait_weights[:, :1])[:, :, None, None] * bins.weight[:, None] * JITTER_WEIGHTS
-    held = stream.step_s[:, -1:, None] + waits[:, 1:, None] / bins.size
+    held = stream.step_s[:, -1:, None] + waits[:, 1:, None] / bins.steps
     held_weight = wait_weights[:, 1:, None] * bins.weight
     return Mixture(
-        np.hstack((free.reshape(n, -1), held.reshape(n, -1))),
+        np.hstack(((free * bins.per_token[:, None]).reshape(n, -1), (held * bins.per_token).reshape(n, -1))),
         np.hstack((free_weight.reshape(n, -1), held_weight.reshape(n, -1))),
     )
 
@@ -338,11 +339,19 @@ def _paired(share: FloatArray, *values: FloatArray) -> tuple[FloatArray, list[Fl
 def _tbt(
     stream: Stream, step: FloatArray, waits: FloatArray, wait_weights: FloatArray, lengths: LengthMoments
 ) -> Mixture:
-    """Gaps between tokens: one per request with the delay before decoding, the others inside the decode phase."""
+    """Gaps between tokens: one per request with the delay before decoding, the others inside the decode phase.
+
+    The tokens of one step come together: no time lies between them.
+    """
     first = 1.0 / lengths.decode
     value = np.hstack((stream.gaps.value, waits + step[:, None]))
     inner = stream.gaps.weight / np.maximum(stream.gaps.weight.sum(axis=1, keepdims=True), 1e-300)
-    return Mixture(value, np.hstack((inner * (1.0 - first), wait_weights * first)))
+    weight = np.hstack((inner * (1.0 - first), wait_weights * first))
+    if lengths.decode == lengths.decode_tokens:
+        return Mixture(value, weight)
+    between = lengths.decode / lengths.decode_tokens
+    none = np.zeros((len(step), 1))
+    return Mixture(np.hstack((value, none)), np.hstack((weight * between, none + (1.0 - between))))
 
 
 def _e2e(

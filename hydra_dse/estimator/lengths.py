@@ -1,7 +1,8 @@
 """Moments and size bins of the length distribution: all that the chain needs to know of prompts and outputs.
 
-A request of `p` prompt and `o` output tokens runs `d = o − 1` decode iterations after its first token, which
-prefill emits.  In decode iteration `j` it attends to `p + j` tokens.
+A request of `p` prompt and `o` output tokens emits `d = o − 1` tokens in `s` decode iterations after its first one,
+which prefill emits; `s = d` where an iteration emits one token.  In decode iteration `j` it attends to
+`p + 1 + (j − 1)d/s` tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.errors import InputError
+from hydra_dse.estimator.bins import Bins, bins_of
+from hydra_dse.estimator.steps import Pace, one_step_a_token, pace_of, with_steps
+from hydra_dse.policy import ONE_TOKEN, Emission
 from hydra_dse.workload.nouns import LengthPoints
+
+__all__ = ["Bins", "LengthMoments", "bins_of", "moments_of"]
 
 FloatArray = NDArray[np.float64]
 
@@ -20,27 +26,6 @@ PROMPT_EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.
 DECODE_EDGES = (0.0, 0.04, 0.12, 0.22, 0.34, 0.46, 0.54, 0.66, 0.78, 0.86, 0.92, 0.96, 0.98, 0.99, 0.996, 1.0)
 _UPTO = (0.0, 0.02, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9, 0.935, 0.96, 0.976, 0.986)
 FINE_EDGES = (*_UPTO, 0.992, 0.9955, 0.9975, 0.999, 0.9996, 1.0)
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Slices of the distribution of a size.
-
-    Attributes:
-        size: conditional mean of each slice.
-        weight: its probability.
-        half_gap: the means of its lower and its upper half are this far from its mean.
-    """
-
-    size: FloatArray
-    weight: FloatArray
-    half_gap: FloatArray
-
-    def spread_of(self, values: FloatArray) -> FloatArray:
-        """How far values at the halves of each slice are from those at its mean, (..., bins) → the same shape."""
-        if len(self.size) == 1:
-            return np.zeros_like(values)
-        return np.asarray(np.gradient(values, self.size, axis=-1) * self.half_gap)
 
 
 @dataclass(frozen=True)
@@ -53,23 +38,28 @@ class LengthMoments:
     ahead_bins: mean cached tokens in each slice of `prompt_bins`.
     output: mean output tokens.
     decoding_share: share of requests with more than one output token.
-    decode, decode2: moments of `d` over requests that decode.
-    inverse_decode: mean of 1/d over requests that decode.
-    context: mean context of a decode iteration, iterations weighted equally: `E[pd + d(d+1)/2]/E[d]`.
+    positions: that a decode iteration computes of each sequence.
+    decode, decode2: moments of the decode iterations `s` over requests that decode.
+    decode_tokens: mean of `d` over them; inverse_decode: mean of 1/d; steps_per_token: mean of s/d.
+    context: mean context of a decode iteration, iterations weighted equally: `E[s(p + 1) + d(s − 1)/2]/E[s]`.
     held2: the second moment of the same.
-    overlap: `E[min(d, d')]/E[d]` of two independent requests: peakedness weight of a bursty stream.
-    work_scv: squared coefficient of variation of memory × time, `(p + d/2)·d`.
+    overlap: `E[min(s, s')]/E[s]` of two independent requests: peakedness weight of a bursty stream.
+    work_scv: squared coefficient of variation of memory × time, `(p + d/2)·s`.
     prompt_bins, decode_bins: slices for percentiles; fine_bins: of decode iterations, for the longest of many.
+    pace: groups of requests by decode iterations and by iterations per token, for percentiles of TPOT.
     """
 
     prompt: float
     prompt2: float
     prompt3: float
     output: float
+    positions: float
     decoding_share: float
     decode: float
     decode2: float
+    decode_tokens: float
     inverse_decode: float
+    steps_per_token: float
     context: float
     held2: float
     overlap: float
@@ -77,6 +67,7 @@ class LengthMoments:
     prompt_bins: Bins
     decode_bins: Bins
     fine_bins: Bins
+    pace: Pace
     stored: float
     stored2: float
     ahead: float
@@ -99,8 +90,8 @@ class LengthMoments:
         return 2.0 * self.residual_prompt + self.ahead_of_token
 
 
-def moments_of(lengths: LengthPoints) -> LengthMoments:
-    """Reduce weighted points to moments and bins.
+def moments_of(lengths: LengthPoints, emission: Emission = ONE_TOKEN) -> LengthMoments:
+    """Reduce weighted points to moments and bins; `emission` says how many tokens a decode iteration emits.
 
     Raises:
         InputError: no points, weights that do not sum to a positive number, or a length below one token.
@@ -113,35 +104,50 @@ def moments_of(lengths: LengthPoints) -> LengthMoments:
         dp, dd, dw = p[busy], d[busy], w[busy] / share
     else:
         dp, dd, dw = p, np.ones_like(p), w
-    mean_d = float(dw @ dd)
-    held = dp * dd + dd * (dd + 1) / 2
-    held2 = dd * (dp**2 + dp * dd + dd**2 / 3)
-    work = (dp + dd / 2) * dd
+    steps = dd
+    if not emission.single and share > 0:
+        index, steps, dw = with_steps(dd, dw, emission)
+        dp, dd = dp[index], dd[index]
+    mean_steps = float(dw @ steps)
+    held = dp * steps + _grown(steps, dd)
+    held2 = steps * (dp**2 + dp * dd + dd**2 / 3)
+    work = (dp + dd / 2) * steps
     ahead = np.zeros_like(p) if lengths.cached_tokens is None else np.asarray(lengths.cached_tokens, dtype=float)
     new = p - ahead
-    prompt_bins = bins_of(new, w, PROMPT_EDGES)
+    prompt_bins, decode_bins = bins_of(new, w, PROMPT_EDGES), bins_of(steps, dw, DECODE_EDGES)
     return LengthMoments(
         prompt=float(w @ new),
         prompt2=float(w @ new**2),
         prompt3=float(w @ new**3),
         output=float(w @ o),
+        positions=float(emission.positions),
         decoding_share=share,
-        decode=mean_d,
-        decode2=float(dw @ dd**2),
+        decode=mean_steps,
+        decode2=float(dw @ steps**2),
+        decode_tokens=float(dw @ dd),
         inverse_decode=float(dw @ (1.0 / dd)),
-        context=float(dw @ held) / mean_d,
-        held2=float(dw @ held2) / mean_d,
-        overlap=_overlap(dd, dw, mean_d),
+        steps_per_token=1.0 if emission.single else float(dw @ (steps / dd)),
+        context=float(dw @ held) / mean_steps,
+        held2=float(dw @ held2) / mean_steps,
+        overlap=_overlap(steps, dw, mean_steps),
         work_scv=max(0.0, float(dw @ work**2) / float(dw @ work) ** 2 - 1.0),
         prompt_bins=prompt_bins,
-        decode_bins=bins_of(dd, dw, DECODE_EDGES),
-        fine_bins=bins_of(dd, dw, FINE_EDGES),
+        decode_bins=decode_bins,
+        fine_bins=bins_of(steps, dw, FINE_EDGES),
+        pace=one_step_a_token(decode_bins) if emission.single else pace_of(steps, dd, dw, DECODE_EDGES),
         stored=float(w @ p),
         stored2=float(w @ p**2),
         ahead=float(w @ ahead),
         ahead_of_token=float(w @ (ahead * new)) / float(w @ new),
         ahead_bins=_carried(new, w, ahead, prompt_bins),
     )
+
+
+def _grown(steps: FloatArray, tokens: FloatArray) -> FloatArray:
+    """Σ over the steps of the tokens attended to beyond the prompt: `s + d(s − 1)/2`, `d(d + 1)/2` for s = d."""
+    if steps is tokens:
+        return np.asarray(tokens * (tokens + 1) / 2)
+    return np.asarray(steps + tokens * (steps - 1) / 2)
 
 
 def _carried(size: FloatArray, weight: FloatArray, value: FloatArray, bins: Bins) -> FloatArray:
@@ -164,28 +170,6 @@ def _checked(lengths: LengthPoints) -> tuple[FloatArray, FloatArray, FloatArray]
     if not ((p >= 1).all() and (o >= 1).all()):
         raise InputError("prompts and outputs have at least one token")
     return p, o, w / w.sum()
-
-
-def bins_of(size: FloatArray, weight: FloatArray, edges: tuple[float, ...]) -> Bins:
-    """Cut a weighted distribution at probabilities `edges`; a point that straddles an edge is divided."""
-    order = np.argsort(size, kind="stable")
-    cumulative = np.concatenate(([0.0], np.cumsum(weight[order])))
-    mass = np.concatenate(([0.0], np.cumsum(weight[order] * size[order])))
-    cuts = np.asarray(edges)
-    halves = np.insert(cuts, np.arange(1, len(cuts)), (cuts[1:] + cuts[:-1]) / 2.0)
-    at = np.interp(halves * cumulative[-1], cumulative, mass)
-    means = (np.diff(at) / (np.diff(halves) * cumulative[-1])).reshape(-1, 2)
-    mean, gap = means.mean(axis=1), (means[:, 1] - means[:, 0]) / 2.0
-    probability = np.diff(cuts)
-    # Slices with the same mean (fixed lengths) are one slice.
-    keep = np.concatenate(([True], np.diff(mean) > 1e-9 * mean[-1]))
-    index = np.cumsum(keep) - 1
-    merged = np.bincount(index, weights=probability)
-
-    def joined(values: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(index, weights=probability * values) / merged)
-
-    return Bins(joined(mean), np.asarray(merged, dtype=float), np.maximum(joined(gap), 0.0))
 
 
 def _overlap(size: FloatArray, weight: FloatArray, mean: float) -> float:

@@ -106,7 +106,7 @@ class MixSolver:
 
     def __init__(self, members: Sequence[Member], interplay: Interplay, shared_cache: bool) -> None:
         self.members, self.interplay, self.shared_cache = tuple(members), interplay, shared_cache
-        self.moments: list[LengthMoments] = [moments_of(member.lengths) for member in members]
+        self.moments: list[LengthMoments] = [moments_of(member.lengths, member.profile.emission) for member in members]
         self._base: list[Single] = [
             _single(solver_of(member.profile, lengths)) for member, lengths in zip(members, self.moments, strict=True)
         ]

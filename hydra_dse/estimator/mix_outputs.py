@@ -153,7 +153,7 @@ def _weights(kind: str, solver: MixSolver) -> list[float]:
         if kind in ("tpot", "tbt"):
             weight *= lengths.decoding_share
         if kind == "tbt":
-            weight *= lengths.decode
+            weight *= lengths.decode_tokens
         weights.append(float(weight))
     total = sum(weights)
     return [weight / total if total > 0 else 0.0 for weight in weights]

@@ -90,7 +90,9 @@ def estimate_pieces(
             metrics |= _goodput(metrics, met(course, slos))
         if max_rate and bounded:
             metrics["max_rate_requests_per_s"] = _highest_rate(parts, slos, metrics)
-    whole = moments_of(_joined([piece.lengths for piece in pieces], [piece.share for piece in pieces]))
+    whole = moments_of(
+        _joined([piece.lengths for piece in pieces], [piece.share for piece in pieces]), profile.emission
+    )
     known = given(profile, whole)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
@@ -102,7 +104,7 @@ def estimate_pieces(
 
 
 def _part(profile: ServiceProfile, piece: Piece) -> Part:
-    lengths = moments_of(piece.lengths)
+    lengths = moments_of(piece.lengths, profile.emission)
     return Part(piece, lengths, solver_of(profile, lengths))
 
 
@@ -200,7 +202,7 @@ def _latencies(course: Course, percentiles: bool) -> dict[str, FloatArray]:
     """TPOT and TBT means by what they are averaged over, and the percentiles of all mixtures."""
     requests = _shares([part.piece.share for part in course.parts])
     decoding = _shares([part.piece.share * part.lengths.decoding_share for part in course.parts])
-    gaps = _shares([w * part.lengths.decode for w, part in zip(decoding, course.parts, strict=True)])
+    gaps = _shares([w * part.lengths.decode_tokens for w, part in zip(decoding, course.parts, strict=True)])
     weights = {"ttft": requests, "tpot": decoding, "tbt": gaps, "e2e": requests}
     found = {}
     for kind, share in weights.items():

@@ -50,8 +50,8 @@ class Batch:
         prefill_context_tokens: tokens whose keys the chunks read, `Σ (prior + chunk)`.
         decode_sequences: sequences that decode.
         decode_context_tokens: `Σ context` over decoding sequences (prompt + tokens so far).
-        emitted_tokens: sequences that emit a token (decoders, and prompts that end here): rows of the LM head.
-        tokens_per_sequence: tokens a decoding sequence advances per iteration (1 without speculation).
+        emitted_tokens: rows of the LM head: all positions of decoders, and one of each prompt that ends here.
+        tokens_per_sequence: positions that an iteration computes of a decoding sequence (1 without speculation).
     """
 
     prefill_tokens: Number = 0.0

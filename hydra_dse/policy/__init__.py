@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hydra_dse.policy.emission import ONE_TOKEN, Emission, emission_of
+
+__all__ = ["ONE_TOKEN", "Emission", "Policy", "emission_of"]
+
 SERVING = ("colocated", "disaggregated")
 BATCHING = ("chunked", "prefill_first", "static")
 SCHEDULING = ("fcfs", "sjf", "hrrn", "edf", "least_slack")
@@ -52,6 +56,9 @@ class Policy:
         role_unit_dies: elastic: dies of every die group that change roles together.
         role_units_to_prefill: elastic: units of decode dies that may serve prefill at once.
         role_units_to_decode: elastic: units of prefill dies that may serve decode at once.
+        tokens_per_step: probabilities that a decode step of a sequence emits 1, 2, … tokens (speculative decoding,
+            several prediction heads).
+        verified_positions: positions that a step computes per sequence; None = the most tokens that it may emit.
     """
 
     serving: str = "disaggregated"
@@ -76,3 +83,14 @@ class Policy:
     role_unit_dies: int = 1
     role_units_to_prefill: int = 1
     role_units_to_decode: int = 0
+    tokens_per_step: tuple[float, ...] = (1.0,)
+    verified_positions: int | None = None
+
+    @property
+    def emission(self) -> Emission:
+        """Tokens and positions of a decode step.
+
+        Raises:
+            InputError: probabilities that are none, or fewer positions than tokens.
+        """
+        return emission_of(self.tokens_per_step, self.verified_positions)

@@ -12,7 +12,7 @@ from hydra_dse.errors import InputError
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import operands_of, pool_names
 from hydra_dse.model.blocks import Model
-from hydra_dse.policy import Policy
+from hydra_dse.policy import Emission, Policy
 from hydra_dse.profile.hardware import Hardware, HardwareTable
 from hydra_dse.profile.members import members_of
 from hydra_dse.profile.nouns import ServiceProfile
@@ -74,13 +74,14 @@ def build_profile(
         max_waiting=_rooms(designs),
         violations=tuple(table.entries[entry].violations for entry in index),
         task_map=policy.task_map,
+        emission=policy.emission,
     )
     return with_roles(profile, designs, model, calibration) if policy.task_map == "elastic" else profile
 
 
-def kind_of(policy: Policy) -> tuple[str, str, str, str]:
+def kind_of(policy: Policy) -> tuple[str, str, str, str, Emission]:
     """What all designs of a profile share."""
-    return policy.serving, policy.batching, policy.scheduling, policy.task_map
+    return policy.serving, policy.batching, policy.scheduling, policy.task_map, policy.emission
 
 
 def _common_policy(designs: Sequence[Design]) -> Policy:
@@ -90,7 +91,9 @@ def _common_policy(designs: Sequence[Design]) -> Policy:
     for design in designs:
         other = design.policy
         if kind_of(other) != kind_of(first):
-            raise InputError("designs of one profile share serving, batching and scheduling policy and task map")
+            raise InputError(
+                "designs of one profile share serving, batching and scheduling policy, task map and tokens per step"
+            )
     return first
 
 

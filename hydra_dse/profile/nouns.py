@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch
+from hydra_dse.policy import ONE_TOKEN, Emission
 from hydra_dse.results.nouns import Violation
 
 FloatArray = NDArray[np.float64]
@@ -96,6 +97,7 @@ class ServiceProfile:
         violations: one tuple per design; a design with violations has NaN metrics.
         task_map: as in `Policy`.
         roles: of an elastic profile, else None.
+        emission: tokens and positions of a decode step; the same for all designs of the profile.
     """
 
     serving: str
@@ -118,6 +120,7 @@ class ServiceProfile:
     task_map: str = "static"
     roles: RoleProfile | None = None
     max_waiting: FloatArray | None = None
+    emission: Emission = ONE_TOKEN
 
     @property
     def size(self) -> int:

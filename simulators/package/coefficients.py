@@ -137,6 +137,7 @@ class PlacedHardware:
         }
         self.site_count = len(mapped.sites)
         self.pipeline = design.mapping.pipeline
+        self.positions = design.policy.emission.positions
         self._buffers = [
             package.chiplet_of(die).sram_bytes * (1.0 - design.mapping.sram_weight_share)
             for die in range(package.die_count)

@@ -45,6 +45,7 @@ class PackageCost:
         self.hardware = hardware
         self.placed: PlacedPool = hardware.pool(pool)
         precision, capacity = hardware.precision, hardware.links.capacity_bytes_per_s
+        self.positions = hardware.positions
         by_rows = [placed for placed in self.placed.operators if depends_on_rows_only(placed.operator)]
         by_lines = [placed for placed in self.placed.operators if not depends_on_rows_only(placed.operator)]
         self.windows = tuple(
@@ -57,7 +58,8 @@ class PackageCost:
             LineOperator(
                 placed.group,
                 0 if placed.operator.window is None else 1 + self.windows.index(placed.operator.window),
-                placed.operator.count * _with_fixed(time_lines(placed, precision, capacity), placed.fixed_s),
+                placed.operator.count
+                * _with_fixed(time_lines(placed, precision, capacity, self.positions), placed.fixed_s),
             )
             for placed in by_lines
         )
@@ -90,7 +92,7 @@ class PackageCost:
         """Return the iteration with this composition."""
         if not batch.prefill_tokens:
             return self._decode_step(batch)
-        rows = batch.prefill_tokens + batch.decode_sequences
+        rows = batch.rows
         self.tokens.reach(rows)
         self.emitted.reach(batch.emitted_tokens)
         parts: list[float] = [0.0] * len(self.placed.die_groups)
@@ -129,9 +131,10 @@ class PackageCost:
 
     def _decode_entry(self, decoders: int) -> DecodeEntry:
         if decoders not in self._decode:
-            self.tokens.reach(decoders)
-            self.emitted.reach(decoders)
-            seconds = self.placed.iteration_overhead_s + self.tokens.total_s[decoders] + self.emitted.total_s[decoders]
+            rows = decoders * self.positions
+            self.tokens.reach(rows)
+            self.emitted.reach(rows)
+            seconds = self.placed.iteration_overhead_s + self.tokens.total_s[rows] + self.emitted.total_s[rows]
             parts = [0.0] * len(self.placed.die_groups)
             hulls = []
             at = np.array((1.0, 0.0, 0.0, decoders, 0.0, 0.0))
@@ -155,7 +158,7 @@ class PackageCost:
             lines = self.decode_lines(batch.decode_sequences)
             contexts = contexts_of(batch)
             return np.asarray(lines.usage.busy_s(contexts, lines.entry.longest(contexts)) / work.duration_s)
-        rows = batch.prefill_tokens + batch.decode_sequences
+        rows = batch.rows
         group_s = self.tokens.group_s[rows] + self.emitted.group_s[batch.emitted_tokens] + np.array(work.parts_s)
         return self.usages.busy_s(batch, group_s) / work.duration_s
 
@@ -166,7 +169,8 @@ class PackageCost:
         found = self._decode_lines.get(decoders)
         if found is None:
             entry = self._decode_entry(decoders)
-            group_s = self.tokens.group_s[decoders] + self.emitted.group_s[decoders] + np.array(entry.parts_s)
+            rows = decoders * self.positions
+            group_s = self.tokens.group_s[rows] + self.emitted.group_s[rows] + np.array(entry.parts_s)
             usage = self.usages.decode(decoders, group_s, [group for group, _, _ in entry.hulls])
             found = self._decode_lines[decoders] = DecodeLines(entry, usage)
         return found

@@ -115,14 +115,14 @@ class _Book:
         window = placed.operator.window
         attended = self.counts.attended[0 if window is None else 1 + self.windows.index(window)]
         sums = np.concatenate(([self.counts.total], self.counts.features, attended))
-        bytes_of, paths = affine_demand(placed.operator, self.hardware.precision), placed.paths
+        bytes_of, paths = affine_demand(placed.operator, self.hardware.precision, self.hardware.positions), placed.paths
         self._operand(placed, "weights", paths.weights, float(bytes_of.weights @ sums) * placed.streamed)
         self._operand(placed, "kv read", paths.kv_reads, float(bytes_of.kv_reads @ sums))
         self._operand(placed, "kv write", paths.kv_writes, float(bytes_of.kv_writes @ sums))
         self._operand(placed, "state read", paths.state_reads, float(bytes_of.state_reads @ sums))
         self._operand(placed, "state write", paths.state_writes, float(bytes_of.state_writes @ sums))
         self._activations(placed, float(bytes_of.rows @ sums))
-        operator, batch = unwindowed(placed.operator), probe_batches()
+        operator, batch = unwindowed(placed.operator), probe_batches(self.hardware.positions)
         demand = operator.demand(batch, self.hardware.precision)
         for part in placed.dies:
             joules = affine(die_energy_j(operator, demand, batch, part.rates, part.share))

@@ -62,8 +62,11 @@ class Affine:
     rows: FloatArray
 
 
-def probe_batches() -> Batch:
-    """A base point at which every operator runs, and one step along each feature: seven batches."""
+def probe_batches(positions: int) -> Batch:
+    """A base point at which every operator runs, and one step along each feature: seven batches.
+
+    `positions`: computed of each decoding sequence.
+    """
     points = np.full((1 + len(FEATURES), len(FEATURES)), 4.0)
     points[1:] += np.eye(len(FEATURES))
     tokens, prompts, decoders, pairs, prefill_context, decode_context = points.T
@@ -75,6 +78,7 @@ def probe_batches() -> Batch:
         decode_sequences=decoders,
         decode_context_tokens=decode_context,
         emitted_tokens=np.full(len(points), 4.0),
+        tokens_per_sequence=float(positions),
     )
 
 
@@ -92,9 +96,9 @@ def unwindowed(operator: Operator) -> Operator:
     return replace(operator, window=None)
 
 
-def affine_demand(operator: Operator, precision: Precision) -> Affine:
+def affine_demand(operator: Operator, precision: Precision, positions: int) -> Affine:
     """Return the bytes of one instance as affine functions."""
-    demand = unwindowed(operator).demand(probe_batches(), precision)
+    demand = unwindowed(operator).demand(probe_batches(positions), precision)
     return Affine(
         weights=affine(demand.weight_bytes),
         kv_reads=affine(demand.kv_read_bytes),
@@ -105,12 +109,12 @@ def affine_demand(operator: Operator, precision: Precision) -> Affine:
     )
 
 
-def time_lines(placed: PlacedOperator, precision: Precision, link_bytes_per_s: float) -> FloatArray:
+def time_lines(placed: PlacedOperator, precision: Precision, link_bytes_per_s: float, positions: int) -> FloatArray:
     """Return the time of one instance on each resource that may bind, shape (lines, 7)."""
     operator = unwindowed(placed.operator)
-    batch = probe_batches()
+    batch = probe_batches(positions)
     demand = operator.demand(batch, precision)
-    bytes_of = affine_demand(placed.operator, precision)
+    bytes_of = affine_demand(placed.operator, precision, positions)
     lines = [line for part in placed.dies for line in _compute_lines(operator, demand, batch, part)]
     lines += list(_site_lines(placed, bytes_of)) + list(_link_lines(placed, bytes_of) / link_bytes_per_s)
     return undominated_lines(np.array(lines))

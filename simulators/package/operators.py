@@ -174,9 +174,10 @@ class MemoCost(PackageCost):
             tokens,
             prompts,
             decoders,
-            decoders + ends * prompts,
+            decoders * self.positions + ends * prompts,
             inside(None),
             tuple(inside(window) for window in self.windows),
+            self.positions,
         )
 
 
@@ -262,7 +263,7 @@ def _key(batch: Composition, coarse: Callable[[int], int]) -> Key:
         coarse(decoders),
         coarse(batch.attended.prefill_tokens // prompts) if prompts else 0,
         coarse(batch.attended.decode_tokens // decoders) if decoders else 0,
-        int(batch.emitted_tokens > decoders),
+        int(batch.emitted_tokens > decoders * batch.positions),
     )
 
 

@@ -221,6 +221,7 @@ class _PlacedStep:
             decode_sequences=float(batch.decode_sequences),
             decode_context_tokens=float(attended.decode_tokens),
             emitted_tokens=float(batch.emitted_tokens),
+            tokens_per_sequence=float(batch.positions),
         )
         demand = self.operator.demand(totals, self.precision)
         rows = float(demand.rows)

@@ -64,7 +64,7 @@ class Tally:
     def add(self, work: Work) -> None:
         """Count one iteration."""
         batch = work.batch
-        key = (batch.prefill_tokens + batch.decode_sequences, batch.emitted_tokens)
+        key = (batch.rows, batch.emitted_tokens)
         self.iterations[key] = self.iterations.get(key, 0) + 1
         self.decode_sequences += batch.decode_sequences
         self.decode_context[0] += batch.attended.decode_tokens
@@ -82,7 +82,7 @@ class Tally:
     def add_stretch(self, stretch: Stretch) -> None:
         """Count consecutive decode steps, with the same sums as one by one."""
         batch, steps = stretch.first, len(stretch.duration_s)
-        key = (batch.decode_sequences, batch.emitted_tokens)
+        key = (batch.rows, batch.emitted_tokens)
         self.iterations[key] = self.iterations.get(key, 0) + steps
         self.decode_sequences += steps * batch.decode_sequences
         for number, part in enumerate((batch.attended, *batch.windowed)):

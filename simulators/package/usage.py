@@ -31,6 +31,7 @@ class UsageTable:
     def __init__(self, hardware: PlacedHardware, pool: PlacedPool, windows: tuple[int, ...]) -> None:
         self._windows = len(windows)
         self._precision = hardware.precision
+        self._positions = hardware.positions
         self._experts: list[PlacedOperator] = []
         self._expert_bytes: dict[int, list[float]] = {}
         self.die_names = tuple(group.name for group in hardware.package.dies if group.count)
@@ -72,7 +73,7 @@ class UsageTable:
 
     def _add_lines(self, placed: PlacedOperator, window: int, capacity: float) -> None:
         """An operator with caches: its bytes are affine in the features of a composition."""
-        bytes_of, paths = affine_demand(placed.operator, self._precision), placed.paths
+        bytes_of, paths = affine_demand(placed.operator, self._precision, self._positions), placed.paths
         rows = [0, 4, 5, 6, None, SHARED_FEATURES + 2 * window, SHARED_FEATURES + 2 * window + 1]
         operands = (
             (bytes_of.weights * placed.streamed, paths.weights),
@@ -110,7 +111,7 @@ class UsageTable:
             batch: its composition.
             group_s: seconds of each execution group.
         """
-        rows = batch.prefill_tokens + batch.decode_sequences
+        rows = batch.rows
         emitted = batch.emitted_tokens
         values: list[float] = [
             1.0,
@@ -131,11 +132,12 @@ class UsageTable:
         """Busy seconds of a decode step of so many sequences, as lines.
 
         Args:
-            decoders: sequences, each of which emits a token.
+            decoders: sequences.
             group_s: seconds of each execution group without the operators that depend on contexts.
             hull_groups: execution group of each of those.
         """
-        no_context = Composition(0, 0, decoders, decoders, Attended(), (Attended(),) * self._windows)
+        rows, nothing = decoders * self._positions, (Attended(),) * self._windows
+        no_context = Composition(0, 0, decoders, rows, Attended(), nothing, self._positions)
         dies = len(self.die_names)
         contexts = [
             np.concatenate((np.zeros(dies), self._table[SHARED_FEATURES + 2 * window + 1]))

@@ -51,7 +51,7 @@ class ProfiledSteps:
 
     def __call__(self, batch: Composition) -> float:
         """Seconds of one iteration."""
-        tokens = self.engine.padded(batch.prefill_tokens + batch.decode_sequences)
+        tokens = self.engine.padded(batch.rows)
         emitted = max(1, batch.emitted_tokens)
         per_sequence = sum(table.at(emitted) for table in self.profile.per_sequence.values())
         us = self._dense_us(tokens) + per_sequence + self.blocks * self.attention_us(batch)

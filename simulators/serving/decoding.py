@@ -125,6 +125,11 @@ class DecodeSet:
         return tuple(Attended(part.total, 0.0, 0, part.growing) for part in self.windowed)
 
     @property
+    def tokens_due(self) -> int:
+        """Tokens that the next step emits."""
+        return len(self.members)
+
+    @property
     def blocks_due(self) -> int:
         """KV blocks that the next step needs."""
         return self._due[self.step % self._block_tokens]

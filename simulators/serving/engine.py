@@ -15,7 +15,7 @@ import simpy
 
 from hydra_dse.records.nouns import IterationRecord
 from simulators.iteration import Attended, Composition, IterationCost, Work
-from simulators.serving.decoding import DecodeSet
+from simulators.serving.emitting import decode_set
 from simulators.serving.sequence import Sequence
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Engine:
     Attributes:
         cost: of its next iteration; dies may join or leave the engine while one runs.
         began_with: the cost of the iteration that runs.
+        positions: computed of each decoding sequence in a step.
         costs: by phase, of an engine that may do the work of both.
         last_prompts_s: end of its last iteration with prompts.
     """
@@ -70,7 +71,8 @@ class Engine:
         self.planner = planner
         self.limits = limits
         self.prefilling: list[Sequence] = []
-        self.decoding = DecodeSet(server.memory.shape.block_tokens, cost.windows)
+        self.positions = server.emission.positions
+        self.decoding = decode_set(server.emission, server.memory.shape.block_tokens, cost.windows)
         self.running = False
         self.stalled = False
         self.wakeup: simpy.Event | None = None
@@ -133,8 +135,10 @@ class Engine:
         """Return the exact composition of a planned iteration."""
         decoding = self.decoding
         decoders = len(decoding) if plan.decodes else 0
+        rows = decoders * self.positions
         if not plan.chunks:
-            return Composition(0, 0, decoders, decoders, decoding.attended(), decoding.attended_in_windows())
+            inner = decoding.attended_in_windows()
+            return Composition(0, 0, decoders, rows, decoding.attended(), inner, self.positions)
         ending = sum(sequence.done + tokens == sequence.target for sequence, tokens in plan.chunks)
         windows = self.cost.windows
         inside: list[Attended] = []
@@ -145,9 +149,10 @@ class Engine:
             sum(tokens for _, tokens in plan.chunks),
             len(plan.chunks),
             decoders,
-            decoders + ending,
+            rows + ending,
             _with_chunks(decoding.attended() if decoders else Attended(), plan.chunks, None),
             tuple(inside),
+            self.positions,
         )
 
     def finish(self, plan: Plan, work: Work) -> None:
@@ -168,9 +173,9 @@ class Engine:
         server.iteration_ended(self)
 
     def _finish_step(self, now: float) -> None:
-        """Book a decode step: one token for each decoding sequence, and the gaps since their last ones."""
+        """Book a decode step: the tokens of each decoding sequence, and the gaps since their last ones."""
         server, decoding = self.server, self.decoding
-        server.recorder.tokens += len(decoding)
+        server.recorder.tokens += decoding.tokens_due
         decoding.record_gaps(server.recorder, now)
         for sequence in decoding.advance(now):
             server.leave(sequence, self)

@@ -21,7 +21,7 @@ class Planner(Protocol):
 
 
 class ChunkedPlanner:
-    """Sarathi, vLLM v1: a token for every decoding sequence, the rest of the budget to prompts in chunks."""
+    """Sarathi, vLLM v1: a step of every decoding sequence, the rest of the budget to prompts in chunks."""
 
     def plan(self, engine: Engine) -> Plan | None:
         """Decoders first, then prompts under way, then new ones while slots and memory last."""
@@ -30,7 +30,7 @@ class ChunkedPlanner:
         before = engine.server.preemptions
         if decoding and not engine.server.make_room(engine):
             return None
-        left = engine.limits.token_budget - len(decoding)
+        left = engine.limits.token_budget - len(decoding) * engine.positions
         chunks = _continue_prompts(engine, left)
         preempted = engine.server.preemptions > before
         if not preempted:

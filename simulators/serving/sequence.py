@@ -26,6 +26,8 @@ class Sequence:
         drawn: index among the drawn requests (turns of sessions arrive in an order of their own).
         path: ids of its prefix units, None without a prefix cache; units: of these that it reads.
         decode_s: when it first joined a decode set.
+        gains: tokens that each of its decode steps emits, drawn at its arrival; None = one each.
+        steps: decode steps that it has taken, counted where they emit drawn numbers.
         cached: prompt tokens that were found at its first admission; ready_s: when they have come from the host.
     """
 
@@ -40,6 +42,7 @@ class Sequence:
         "emitted",
         "engine",
         "first_token_s",
+        "gains",
         "home",
         "joined_step",
         "last_token_s",
@@ -52,6 +55,7 @@ class Sequence:
         "ready_s",
         "request",
         "scheduled_s",
+        "steps",
         "target",
         "ticket",
         "units",
@@ -77,6 +81,8 @@ class Sequence:
         self.engine: Engine | None = None
         self.home: Engine | None = None
         self.joined_step = 0
+        self.steps = 0
+        self.gains: bytes | None = None
         self.ticket = 0
         self.drawn = request
         self.path: list[int] | None = None

@@ -17,6 +17,7 @@ from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import IterationCost, Work
 from simulators.noi import FluidProcessor, Processor, SoloProcessor
+from simulators.serving.emitting import gains_of
 from simulators.serving.engine import Engine, EngineLimits, PromptTimes
 from simulators.serving.entrance import Entrance
 from simulators.serving.leap import Leaper
@@ -50,6 +51,7 @@ class System:
             other's work.
         processor: makes what executes iterations; None for the fair sharing of whole iterations.
         leaps: whether durations of iterations alone are those of the costs, so that decode steps may be leaped over.
+        seed: of the tokens that decode steps emit, where these are drawn.
     """
 
     policy: Policy
@@ -61,6 +63,7 @@ class System:
     swapped: dict[str, IterationCost] = field(default_factory=dict)
     processor: Callable[[simpy.Environment], Processor] | None = None
     leaps: bool = True
+    seed: int = 0
 
 
 class Server:
@@ -89,6 +92,7 @@ class Server:
         self.env = env
         self.system = system
         self.policy = system.policy
+        self.emission = system.policy.emission
         prefix = prefix_cache_of(self.policy, system.cache, requests)
         self.memory = CacheMemory(system.cache, prefix) if package is None else package.memory(system.cache)
         self.reuse = Reuse(self, requests)
@@ -136,6 +140,8 @@ class Server:
             int(requests.output_tokens[index]),
         )
         sequence.drawn = index
+        if not self.emission.single:
+            sequence.gains = gains_of(self.emission, sequence.output, self.system.seed, index)
         sequence.arrival_s = self.env.now
         if self.policy.max_waiting is not None and len(self.waiting) >= self.policy.max_waiting:
             self.recorder.reject(sequence)

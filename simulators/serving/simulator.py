@@ -146,7 +146,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     if violation is not None:
         return Evaluation("simulated", {}, violations=(violation,))
     runs = [
-        serve(mix, requests, inputs.options.warmup_share, sink if number == 0 else None)
+        serve(_seeded(mix, inputs.seed, number), requests, inputs.options.warmup_share, sink if number == 0 else None)
         for number, requests in enumerate(inputs.offered)
     ]
     outcomes = [run.whole for run in runs]
@@ -159,7 +159,11 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     shares = [merged_shares(_busy_shares(mix, outcome), parts) for outcome in windows]
     if queued:
         # The order of the queue does not change what is sustainable, only who waits: first come, first served.
-        saturated = [serve(_in_order(mix), requests, saturate=True).whole.visits for requests in queued]
+        waiting = _in_order(mix)
+        saturated = [
+            serve(_seeded(waiting, inputs.seed, -1 - number), requests, saturate=True).whole.visits
+            for number, requests in enumerate(queued)
+        ]
         policy = design.policy
         closed = policy.batching == "static" and policy.serving == "colocated" and policy.batches_in_flight == 1
         add_saturation(summary, saturated, policy.max_batch, closed and len(models) == 1)
@@ -176,6 +180,12 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
 def _in_order(mix: Mix) -> Mix:
     policy = replace(mix.systems[0].policy, scheduling="fcfs", max_waiting=None, class_preemption=False)
     return replace(mix, systems=tuple(replace(system, policy=policy, classes=()) for system in mix.systems))
+
+
+def _seeded(mix: Mix, seed: int, number: int) -> Mix:
+    """The mix with draws of its own for a run: a replication, or one that saturates (numbered below zero)."""
+    drawn = int(derive(seed, "tokens per step", number).integers(1 << 62))
+    return replace(mix, systems=tuple(replace(system, seed=drawn) for system in mix.systems))
 
 
 def _busy_shares(mix: Mix, outcome: Outcome) -> dict[str, float]:
