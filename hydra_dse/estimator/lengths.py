@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.bins import Bins, bins_of
-from hydra_dse.estimator.steps import Pace, one_step_a_token, pace_of, with_steps
+from hydra_dse.estimator.steps import Pace, one_step_a_token, pace_of, with_short_outputs, with_steps
 from hydra_dse.policy import ONE_TOKEN, Emission
 from hydra_dse.workload.nouns import LengthPoints
 
@@ -97,6 +97,9 @@ def moments_of(lengths: LengthPoints, emission: Emission = ONE_TOKEN) -> LengthM
         InputError: no points, weights that do not sum to a positive number, or a length below one token.
     """
     p, o, w = _checked(lengths)
+    if not emission.single:
+        lengths = with_short_outputs(lengths)
+        p, o, w = _checked(lengths)
     d = o - 1.0
     busy = d > 0
     share = float(w[busy].sum())

@@ -15,10 +15,12 @@ from scipy.special import ndtri
 
 from hydra_dse.estimator.bins import Bins, bins_of
 from hydra_dse.policy import Emission
+from hydra_dse.workload.nouns import LengthPoints
 
 FloatArray = NDArray[np.float64]
 
 EXACT = 512
+SHORT, PARTS = 16.0, 16
 SLICE_EDGES = (0.0, 0.02, 0.15, 0.4, 0.6, 0.85, 0.98, 1.0)
 PACE_EDGES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -61,6 +63,34 @@ def with_steps(
     steps = steps * (mean / (steps @ share))[:, None]
     index = np.repeat(np.arange(len(tokens)), len(share))
     return index, steps.ravel(), (weight[:, None] * share).ravel()
+
+
+def with_short_outputs(lengths: LengthPoints) -> LengthPoints:
+    """Spread the slice of the shortest outputs over whole numbers of tokens.
+
+    Points stand for slices of a distribution, at their means.  Steps per token fall from 1 to `1/m` within a few
+    tokens, so the mean of the slice that begins at one token does not do for it.  Up to midway to the next slice it is
+    taken as `1 + (b − 1)u^γ`, u uniform, of the mean stated.  Whole numbers are lengths, not means, and stay.
+    """
+    output = np.asarray(lengths.output_tokens, dtype=float)
+    found = np.unique(output)
+    lowest = float(found[0])
+    if len(found) < 2 or lowest == np.floor(lowest) or lowest > SHORT:
+        return lengths
+    end = (lowest + float(found[1])) / 2.0
+    power = max((end - 1.0) / (lowest - 1.0) - 1.0, 0.0)
+    parts = np.maximum(np.rint(1.0 + (end - 1.0) * ((np.arange(PARTS) + 0.5) / PARTS) ** power), 1.0)
+    short = output == lowest
+    repeats = np.where(short, PARTS, 1)
+    spread = np.repeat(output, repeats)
+    spread[np.repeat(short, repeats)] = np.tile(parts, int(short.sum()))
+    cached = lengths.cached_tokens
+    return LengthPoints(
+        np.repeat(lengths.prompt_tokens, repeats),
+        spread,
+        np.repeat(np.asarray(lengths.weight) / repeats, repeats),
+        None if cached is None else np.repeat(cached, repeats),
+    )
 
 
 def _normal_slices(edges: tuple[float, ...]) -> FloatArray:

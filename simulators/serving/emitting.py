@@ -7,6 +7,8 @@ Steps go one by one: every sequence advances by its own number of tokens.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,55 +36,75 @@ def decode_set(emission: Emission, block_tokens: int, windows: tuple[int, ...]) 
     return DrawnDecodeSet(block_tokens, windows)
 
 
+class Due(NamedTuple):
+    """What the next step of a decode set does: tokens emitted, KV blocks taken, contexts attended to."""
+
+    tokens: int
+    blocks: int
+    context: int
+
+
 class DrawnDecodeSet(DecodeSet):
     """A decode set that advances each sequence by the tokens of its own step.
 
-    Members are up to date at all times: `target` counts cached tokens, `emitted` and `steps` what has happened.
+    Members are up to date at all times: `target` counts cached tokens, `emitted` and `steps` what has happened.  What
+    the next step does is summed once, when it is first asked for after a change.
     """
 
     def __init__(self, block_tokens: int, windows: tuple[int, ...]) -> None:
         super().__init__(block_tokens, ())
         self._window_sizes = windows
+        self._known: Due | None = None
 
     def join(self, sequence: Sequence) -> None:
         """Add a sequence that has just emitted a token by its prefill (or arrived by hand-off)."""
         sequence.joined_step = self.step
         self.members[sequence] = None
         self.fresh[sequence] = sequence.last_token_s
+        self._known = None
 
     def leave(self, sequence: Sequence) -> None:
         """Remove a sequence."""
         del self.members[sequence]
         sequence.last_token_s = self.fresh.pop(sequence, self.last_step_s)
         sequence.done = sequence.target
+        self._known = None
 
     def grown(self, sequence: Sequence) -> int:
         """None: a member's own count is up to date."""
         return 0
 
+    def _due_now(self) -> Due:
+        if self._known is None:
+            size, tokens, blocks, context = self._block_tokens, 0, 0, len(self.members)
+            for sequence in self.members:
+                gain, cached = _gain(sequence), sequence.target
+                tokens += gain
+                context += cached
+                blocks += -(-(cached + gain) // size) - -(-cached // size)
+            self._known = Due(tokens, blocks, context)
+        return self._known
+
     def attended(self) -> Attended:
         """Contexts of the next step."""
-        return Attended(sum(sequence.target + 1 for sequence in self.members))
+        return Attended(self._due_now().context)
 
     def attended_in_windows(self) -> tuple[Attended, ...]:
         """Contexts of the next step inside each window."""
         return tuple(
-            Attended(sum(min(sequence.target + 1, window) for sequence in self.members))
+            Attended(sum([min(sequence.target + 1, window) for sequence in self.members]))
             for window in self._window_sizes
         )
 
     @property
     def tokens_due(self) -> int:
         """Tokens that the next step emits."""
-        return sum(map(_gain, self.members))
+        return self._due_now().tokens
 
     @property
     def blocks_due(self) -> int:
         """KV blocks that the next step needs."""
-        size, blocks = self._block_tokens, 0
-        for sequence in self.members:
-            blocks += -(-(sequence.target + _gain(sequence)) // size) - -(-sequence.target // size)
-        return blocks
+        return self._due_now().blocks
 
     def record_gaps(self, recorder: Recorder, now_s: float) -> None:
         """Book the gaps of a step ending now: tokens of one step arrive together, the first after a gap."""
@@ -92,6 +114,7 @@ class DrawnDecodeSet(DecodeSet):
     def advance(self, now_s: float) -> list[Sequence]:
         """Book a step that ended now and return the sequences that emitted their last token with it."""
         self.step += 1
+        self._known = None
         finished = []
         for sequence in self.members:
             gain = _gain(sequence)
@@ -112,4 +135,7 @@ class DrawnDecodeSet(DecodeSet):
 def _gain(sequence: Sequence) -> int:
     """Tokens that the next step of a sequence emits, the rest beyond its output dropped."""
     left = sequence.output - sequence.emitted
-    return left if sequence.gains is None else min(sequence.gains[sequence.steps], left)
+    if sequence.gains is None:
+        return left
+    gain = sequence.gains[sequence.steps]
+    return gain if gain < left else left

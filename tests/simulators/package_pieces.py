@@ -118,15 +118,18 @@ def mapped(
     return MappedDesign(pools, plan, sites=sites, component_count=small.die_count + small.stack_count)
 
 
-def hardware(small: Package, slots: Sequence[int], lowered: MappedDesign) -> PlacedHardware:
-    design = Design(small, Policy(serving="colocated"), placement=Placement(tuple(slots)))
+COLOCATED = Policy(serving="colocated")
+
+
+def hardware(small: Package, slots: Sequence[int], lowered: MappedDesign, policy: Policy = COLOCATED) -> PlacedHardware:
+    design = Design(small, policy, placement=Placement(tuple(slots)))
     return PlacedHardware(design, lowered, PERFECT, BF16)
 
 
-def one_die() -> PlacedHardware:
+def one_die(policy: Policy = COLOCATED) -> PlacedHardware:
     """A die beside a stack."""
     small = package(2, 1, [DieGroup("D", DIE, 1)], 1)
-    return hardware(small, (0, 1), mapped(small, group((0,), [[1.0]], [[1.0]])))
+    return hardware(small, (0, 1), mapped(small, group((0,), [[1.0]], [[1.0]])), policy)
 
 
 def three_in_a_row() -> PlacedHardware:
