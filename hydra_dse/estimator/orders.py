@@ -49,4 +49,9 @@ def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ..
         )
     if any(policy.class_preemption for policy in policies):
         notes.append("class_preemption is not estimated; simulate to know what it costs the lower classes")
+    drawn = [policy for policy in policies if not policy.emission.single]
+    several = len({kind.model_index for kind in workload.classes}) > 1
+    if drawn and (several or (workload.has_prefixes and any(policy.prefix_cache for policy in drawn))):
+        beside = "several models" if several else "a prefix cache"
+        notes.append(f"tokens_per_step with {beside}: the estimate is not compared with simulations; simulate to check")
     return tuple(notes)
