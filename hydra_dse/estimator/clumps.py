@@ -51,7 +51,8 @@ def delay_table(
         prefill_context_tokens=tokens,
         decode_sequences=beside,
         decode_context_tokens=beside * lengths.context,
-        emitted_tokens=beside + prompts,
+        emitted_tokens=beside * lengths.positions + prompts,
+        tokens_per_sequence=lengths.positions,
     )
     times = np.asarray(pool.time_s(batch), dtype=float).reshape(n, j, STEPS)
     delay = np.maximum(times - step_s[:, :, None], 0.0)

@@ -23,6 +23,7 @@ from hydra_dse.estimator.static import Static
 from hydra_dse.estimator.static_pools import StaticPools
 from hydra_dse.estimator.table import EstimateTable
 from hydra_dse.estimator.transient import Transient
+from hydra_dse.policy import ONE_TOKEN
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Violation
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
@@ -143,7 +144,7 @@ def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
         raise InputError(
             "max_waiting: refusals with task_map 'elastic' have no estimate; simulate them, or leave it out"
         )
-    if not profile.emission.single:
+    if profile.emission != ONE_TOKEN:
         _check_steps(profile)
     with np.errstate(all="ignore"):
         if profile.roles is not None:

@@ -233,4 +233,5 @@ def _typical(batches: Sequence[Batch], counts: Sequence[FloatArray], times: Sequ
         decode_sequences=mean("decode_sequences"),
         decode_context_tokens=mean("decode_context_tokens"),
         emitted_tokens=mean("emitted_tokens"),
+        tokens_per_sequence=batches[0].tokens_per_sequence if batches else 1.0,
     )
