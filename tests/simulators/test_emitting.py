@@ -10,13 +10,16 @@ from package_pieces import one_die
 from placed_pieces import placed, simulate
 from serving_pieces import one_second, requests, serve, system
 
-from hydra_dse.config import load_calibration, load_workload
+from hydra_dse.config import load_calibration, load_model, load_workload
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.estimator.steps import step_moments
+from hydra_dse.mapping import map_design
+from hydra_dse.model.operators import Batch
 from hydra_dse.policy import Emission, Policy
+from hydra_dse.profile import build_profile
 from hydra_dse.workload import at_rate
 from hydra_dse.workload.nouns import Requests
-from simulators.package import PackageCost, ledger_of
+from simulators.package import PackageCost, PlacedHardware, ledger_of
 from simulators.serving import Attended, CacheShape, Composition
 from simulators.serving.decoding import DecodeSet
 from simulators.serving.emitting import DrawnDecodeSet, gains_of
@@ -183,6 +186,22 @@ def test_a_decode_step_is_as_long_in_a_stretch_as_alone() -> None:
     # Attention: 2 · 8 · (120 + 6) bytes over 5,000 bytes/s; scan: 5 · 6 · 300 FLOPs at 1e5; see the ledger's tests.
     attention, scan = 2 * 8 * 126 / 5e3, 5 * max(6 * 300 / 1e5, 800 / 5e3)
     assert stretch.duration_s[0] == pytest.approx(3 * 2000 / 5e3 + attention + scan + 1200 / 5e3, rel=1e-12)
+
+
+def test_profile_and_simulator_agree_on_a_step_of_several_positions() -> None:
+    """Written twice: links by route incidence and by walked paths, operators by features and by lines."""
+    design, model, calibration = placed(tokens_per_step=DRAWN), load_model("nemotron-h-4b"), load_calibration("default")
+    profile = build_profile([design], model, calibration)
+    sequences = np.array([[1.0, 4.0, 16.0]])
+    step = Batch(
+        decode_sequences=sequences,
+        decode_context_tokens=500.0 * sequences,
+        emitted_tokens=3.0 * sequences,
+        tokens_per_sequence=3.0,
+    )
+    cost = PackageCost(PlacedHardware(design, map_design(design, model), calibration, model.precision), "decode")
+    works = [cost.work(Composition(0, 0, n, 3 * n, Attended(500 * n), (), 3)).duration_s for n in (1, 4, 16)]
+    assert profile.pools["decode"].time_s(step)[0] == pytest.approx(works, rel=1e-6)
 
 
 CASES = (
