@@ -109,7 +109,7 @@ class DrawnDecodeSet(DecodeSet):
     def record_gaps(self, recorder: Recorder, now_s: float) -> None:
         """Book the gaps of a step ending now: tokens of one step arrive together, the first after a gap."""
         super().record_gaps(recorder, now_s)
-        recorder.gap(0.0, self.tokens_due - len(self.members))
+        recorder.gaps.add(0.0, self.tokens_due - len(self.members))
 
     def advance(self, now_s: float) -> list[Sequence]:
         """Book a step that ended now and return the sequences that emitted their last token with it."""
