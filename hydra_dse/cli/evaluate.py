@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,12 @@ def show(
 @click.option(
     "--max-rate", is_flag=True, help="Also the highest rate that meets the SLOs of the workload (takes longer)."
 )
+@click.option(
+    "--draws",
+    type=click.IntRange(0, 1000),
+    default=0,
+    help="Intervals from this many calibrations drawn from their intervals, instead of one relative error.",
+)
 @set_option
 @json_option
 def estimate(
@@ -122,10 +129,12 @@ def estimate(
     calibration: str,
     explained: bool,
     max_rate: bool,
+    draws: int,
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
+    from hydra_dse.cli.basis_tables import basis_json, print_basis
     from hydra_dse.config import load_calibration
     from hydra_dse.errors import Fault, InputError
     from hydra_dse.estimator import evaluate
@@ -140,11 +149,19 @@ def estimate(
         evaluation, explanation = explain(loaded, served, load_calibration(calibration))
     if max_rate or not explained:
         evaluation = evaluate([loaded], served, load_calibration(calibration), max_rate=max_rate)[0]
+    if draws:
+        from hydra_dse.estimator.calibration_draws import posterior
+
+        drawn = posterior([loaded], served, load_calibration(calibration), draws).table.evaluation(0)
+        evaluation = replace(evaluation, intervals=drawn.intervals)
     provenance: dict[str, object] = {
         "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
         "calibration": calibration, "overrides": list(overrides),
+        "operators": basis_json(loaded, served, load_calibration(calibration)),
     }  # fmt: skip
     show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json, explanation)
+    if not as_json:
+        print_basis(loaded, served, load_calibration(calibration))
 
 
 @click.command()

@@ -163,4 +163,10 @@ def _one_calibration(name: str, section: CalibrationSection) -> Calibration:
         iteration_overhead_s=section.iteration_overhead,
         relative_error=section.relative_error,
         source=section.source,
+        half_width=section.half_width,
+        collective_overhead_s=section.collective_overhead,
+        stage_imbalance=section.stage_imbalance,
+        intervals=dict(section.intervals),
+        basis={name: str(basis) for name, basis in section.basis.items()},
+        ranges=dict(section.ranges),
     )

@@ -29,7 +29,8 @@ from hydra_dse.config.fields import (
     Text,
     Watts,
 )
-from hydra_dse.hardware.calibration import ACCESS_KINDS
+from hydra_dse.errors import did_you_mean
+from hydra_dse.hardware.calibration import ACCESS_KINDS, PARAMETERS
 from hydra_dse.model.operators import OperatorClass
 
 Style = Literal["systolic", "mac-array", "vector", "gpu", "dataflow"]
@@ -230,6 +231,23 @@ class CalibrationSection(Section):
     iteration_overhead: Seconds
     relative_error: Share = 0.2
     source: Text
+    half_width: NonNegativeNumber = 0.0
+    collective_overhead: Seconds = 0.0
+    stage_imbalance: Annotated[float, Field(ge=1.0)] = 1.0
+    intervals: dict[str, tuple[NonNegativeNumber, NonNegativeNumber]] = Field(default_factory=dict)
+    basis: dict[str, Literal["measured", "fitted", "transferred", "assumption"]] = Field(default_factory=dict)
+    ranges: dict[str, tuple[NonNegativeNumber, NonNegativeNumber]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _named(self) -> CalibrationSection:
+        for key in ("intervals", "basis"):
+            for name in getattr(self, key):
+                if name not in PARAMETERS:
+                    raise at_key(key, f"no parameter {name!r}{did_you_mean(name, PARAMETERS)}")
+        for name, (low, high) in self.intervals.items():
+            if low > high:
+                raise at_key("intervals", f"{name}: {low:g} is above {high:g}")
+        return self
 
     @model_validator(mode="after")
     def _complete(self) -> CalibrationSection:

@@ -12,7 +12,7 @@ from hydra_dse.operator_cost.compute import (
     work_of,
 )
 from hydra_dse.operator_cost.memory import site_bandwidth, site_seconds_per_byte
-from hydra_dse.operator_cost.rates import DieRates, die_rates, rows_of, stack_rates
+from hydra_dse.operator_cost.rates import DieRates, die_rates, launch_s, rows_of, stack_rates
 from hydra_dse.operator_cost.utilisation import inverse_utilisation, tiles_of
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "die_energy_j",
     "die_rates",
     "inverse_utilisation",
+    "launch_s",
     "rows_of",
     "site_bandwidth",
     "site_seconds_per_byte",

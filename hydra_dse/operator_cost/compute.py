@@ -65,6 +65,8 @@ def compute_time_s(operator: Operator, demand: Demand, batch: Batch, rates: DieR
     if operator.reduce_width > 0 and operator.output_width > 0 and operator.kind is not OperatorClass.EMBEDDING:
         shape = _gemm_shape(operator, demand, rates, part)
         matmul = matmul * inverse_utilisation(rates, *shape, varying=part.parallelism == "expert")
+        if rates.half_width > 0:
+            matmul = matmul * (1.0 + rates.half_width / np.maximum(np.minimum(shape[1], shape[2]), 1.0))
     busy = matmul + vector if rates.style == "vector" else np.maximum(matmul, vector)
     return np.maximum(busy, sram_bytes(demand, part) / rates.sram_bytes_per_s)
 

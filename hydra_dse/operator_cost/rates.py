@@ -12,7 +12,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import ACCESS_KINDS, CalibrationSet
 from hydra_dse.hardware.components import Chiplet
 from hydra_dse.mapping import speed_of
-from hydra_dse.model.operators import Number, OperatorClass
+from hydra_dse.model.operators import Number, Operator, OperatorClass
 from hydra_dse.model.precision import Precision
 
 
@@ -32,6 +32,8 @@ class DieRates:
         compute: achievable share of the peak by operator class, at full array utilisation.
         memory: achievable share of a stack's bandwidth by access kind.
         shape_efficiency: pairs (rows, share of peak) that replace the tile rule where given.
+        half_width: width of a GEMM's slice at which half of its share of peak is reached; 0 = no effect.
+        collective_overhead_s: further fixed cost of an operator that gathers or reduces over several dies.
     """
 
     style: str
@@ -50,11 +52,13 @@ class DieRates:
     compute: Mapping[OperatorClass, Number]
     memory: Mapping[str, Number]
     shape_efficiency: tuple[tuple[float, float], ...] = ()
+    half_width: float = 0.0
+    collective_overhead_s: float = 0.0
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What must be equal for two rates to be stacked into one."""
-        return self.style, self.shape_efficiency
+        return self.style, self.shape_efficiency, self.half_width, self.collective_overhead_s
 
     def faster(self, factor: float) -> DieRates:
         """The rates of a die whose compute and SRAM run `factor` times as fast."""
@@ -64,8 +68,8 @@ class DieRates:
         return replace(self, **{name: getattr(self, name) * factor for name in names})
 
 
-def die_rates(chiplet: Chiplet, calibrations: CalibrationSet, precision: Precision) -> DieRates:
-    """Return the rates of a die type.
+def die_rates(chiplet: Chiplet, calibrations: CalibrationSet, precision: Precision, stages: int = 1) -> DieRates:
+    """Return the rates of a die type, in a pipeline slower by the imbalance of its stages.
 
     Energy per FLOP is divided by the speed of the format: the multipliers of an array are split, not added
     (assumption).
@@ -97,7 +101,9 @@ def die_rates(chiplet: Chiplet, calibrations: CalibrationSet, precision: Precisi
         compute=dict(calibration.compute),
         memory=dict(calibration.memory),
         shape_efficiency=chiplet.shape_efficiency,
-    )
+        half_width=calibration.half_width,
+        collective_overhead_s=calibration.collective_overhead_s,
+    ).faster(1.0 / calibration.stage_imbalance if stages > 1 else 1.0)
 
 
 _NUMBERS = (
@@ -127,6 +133,8 @@ def stack_rates(rates: Sequence[DieRates]) -> DieRates:
     return DieRates(
         style=first.style,
         shape_efficiency=first.shape_efficiency,
+        half_width=first.half_width,
+        collective_overhead_s=first.collective_overhead_s,
         compute={kind: _column(rate.compute[kind] for rate in rates) for kind in first.compute},
         memory={kind: _column(rate.memory[kind] for rate in rates) for kind in first.memory},
         **columns,
@@ -137,11 +145,23 @@ def _column(values: Iterable[Number]) -> NDArray[np.float64]:
     return np.array(list(values), dtype=np.float64)
 
 
+def launch_s(operator: Operator, rates: DieRates, dies: Number) -> Number:
+    """Fixed seconds of one instance of an operator on a group of dies: its launch, and its collective if it has one."""
+    moves = operator.gather_elements_per_token > 0 or operator.reduce_elements_per_token > 0
+    if not moves or rates.collective_overhead_s <= 0:
+        return rates.operator_overhead_s
+    return np.asarray(
+        rates.operator_overhead_s + rates.collective_overhead_s * (np.asarray(dies) > 1), dtype=np.float64
+    )
+
+
 def rows_of(rates: DieRates, rows: slice | NDArray[np.int64]) -> DieRates:
     """Return some rows of stacked rates."""
     return DieRates(
         style=rates.style,
         shape_efficiency=rates.shape_efficiency,
+        half_width=rates.half_width,
+        collective_overhead_s=rates.collective_overhead_s,
         compute={kind: np.asarray(value)[rows] for kind, value in rates.compute.items()},
         memory={kind: np.asarray(value)[rows] for kind, value in rates.memory.items()},
         **{name: np.asarray(getattr(rates, name))[rows] for name in _NUMBERS},

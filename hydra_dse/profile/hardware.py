@@ -86,7 +86,7 @@ class HardwareTable:
     entries: list[Hardware] = field(default_factory=list)
     pools: list[list[Lowered]] = field(default_factory=list)
     _index: dict[object, int] = field(default_factory=dict)
-    _rates: dict[tuple[int, Precision], DieRates] = field(default_factory=dict)
+    _rates: dict[tuple[int, Precision, bool], DieRates] = field(default_factory=dict)
     _routes: dict[object, RouteTable] = field(default_factory=dict)
     _known: dict[object, tuple[Violation, ...]] = field(default_factory=dict)
     _recipes: dict[object, Recipe | None] = field(default_factory=dict)
@@ -212,7 +212,8 @@ class HardwareTable:
             load = LinkLoad(design.package, placement)
             entry.violations = (*entry.violations, *_unreachable(mapped, load, entry.precision))
             if entry.serves:
-                maker = RowMaker(design.package, mapped, load, self._rates_at(entry.precision), entry.precision)
+                rates = self._rates_at(entry.precision, design.mapping.pipeline)
+                maker = RowMaker(design.package, mapped, load, rates, entry.precision)
                 rows.append((number, tuple(maker.row(pool) for pool in mapped.pools)))
                 entry.cache_bytes = mapped.memory.cache_bytes
         groups: dict[object, list[tuple[int, tuple[PoolRow, ...]]]] = {}
@@ -231,11 +232,13 @@ class HardwareTable:
             self._routes[key] = route(package.topology, transit_slots(package, slots))
         return self._routes[key]
 
-    def _rates_at(self, precision: Precision) -> Callable[[Chiplet], DieRates]:
+    def _rates_at(self, precision: Precision, stages: int = 1) -> Callable[[Chiplet], DieRates]:
+        staged = stages > 1
+
         def rates(chiplet: Chiplet) -> DieRates:
-            key = (token(chiplet), precision)
+            key = (token(chiplet), precision, staged)
             if key not in self._rates:
-                self._rates[key] = die_rates(chiplet, self.calibrations, precision)
+                self._rates[key] = die_rates(chiplet, self.calibrations, precision, stages)
             return self._rates[key]
 
         return rates

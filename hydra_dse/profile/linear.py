@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hydra_dse.mapping import MappedOperator
 from hydra_dse.model.operators import Batch, Number, Operator, OperatorClass
 from hydra_dse.model.precision import Precision
-from hydra_dse.operator_cost import DieRates, tiles_of
+from hydra_dse.operator_cost import DieRates, launch_s, tiles_of
 from hydra_dse.profile.envelope import envelope
 from hydra_dse.profile.features import DemandForms, Feature, FeatureList, Form, Tiles, added, forms_of, scaled
 from hydra_dse.profile.operators import largest
@@ -179,7 +179,7 @@ class _Maker:
         rows = Feature("rows", operator.rows_emitted)
         if set(matmul) - {rows}:
             return None
-        if not matmul or (rates.style == "vector" and not rates.shape_efficiency):
+        if not matmul:
             return [matmul]
         replica = self.table.parallelism[group] == "replica"
         share = self.table.share[group, die]
@@ -188,6 +188,10 @@ class _Maker:
         if not replica:
             summed = operator.reduce_elements_per_token > 0 and operator.gather_elements_per_token <= 0
             wide, outer = (wide * share, outer) if summed else (wide, outer * share)
+        if rates.half_width > 0:
+            matmul = scaled(matmul, 1.0 + rates.half_width / np.maximum(np.minimum(wide, outer), 1.0))
+        if rates.style == "vector" and not rates.shape_efficiency:
+            return [matmul]
         factor, height, width = matmul[rows], rates.array_rows, rates.array_columns
 
         tiles = self._tiles(die, share if replica else np.ones(self.table.size))
@@ -243,7 +247,8 @@ class _Maker:
         for number in numbers:
             mapped = self.table.operators[number]
             dies = self.table.group_dies[mapped.group]
-            overhead = largest([self.rates[die].operator_overhead_s for die in dies])
+            count = self.table.count[list(dies)].sum(axis=0)
+            overhead = largest([launch_s(mapped.operator, self.rates[die], count) for die in dies])
             each = mapped.operator.count * (overhead + self.table.latency_s[number])
             found[mapped.group] = added(found[mapped.group], {self.forms[number].runs: each})
         iteration = largest([rates.iteration_overhead_s for rates in self.rates])

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.mapping import MappedOperator, flows_of
-from hydra_dse.model.operators import Batch, Demand, Number
+from hydra_dse.model.operators import Batch, Demand, Number, Operator
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import (
     DieRates,
     DieShare,
     activity,
     compute_time_s,
+    launch_s,
     rows_of,
     sram_bytes,
     stack_rates,
@@ -139,7 +140,7 @@ class Evaluation:
         count, group = terms.mapped.operator.count, terms.mapped.group
         designs = np.arange(len(self.block.count[0]))[self.rows]
         row, tokens = np.broadcast_arrays(designs, np.broadcast_to(demand.rows, self.shape))
-        overhead = largest([self.rates[die].operator_overhead_s for die in self.block.group_dies[group]])
+        overhead = self._launch_s(terms.mapped.operator, group)
         latency = self.block.latency_s[index, self.rows]
         time = count * (between_nodes(table.busiest_s, row, tokens) + activity(demand) * (overhead + latency))
         self.serial_s = self.serial_s + time
@@ -178,7 +179,15 @@ class Evaluation:
             compute_time_s(operator, demand, self.batch, self.rates[die], self._part(group, die, uneven))
             for die in dies
         ]
-        return largest(times), largest([self.rates[die].operator_overhead_s for die in dies])
+        return largest(times), self._launch_s(operator, group)
+
+    def _launch_s(self, operator: Operator, group: int) -> Number:
+        """Largest fixed cost of an instance over the dies of its group."""
+        dies = self.block.group_dies[group]
+        if all(self.rates[die].collective_overhead_s == 0 for die in dies):
+            return largest([self.rates[die].operator_overhead_s for die in dies])
+        number = self.block.count[list(dies)][:, self.rows].sum(axis=0)
+        return largest([launch_s(operator, self.rates[die], number) for die in dies])
 
     def _add_energy(self, terms: OperatorTerms, demand: Demand) -> None:
         """Add what the dies of a group have in common: energy is linear in it, so that dies come in at the end."""

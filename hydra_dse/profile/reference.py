@@ -27,7 +27,14 @@ from hydra_dse.mapping import (
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch, Demand, OperatorClass
 from hydra_dse.network_load import LinkLoad, link_capacity
-from hydra_dse.operator_cost import DieShare, activity, compute_time_s, die_energy_j, die_rates
+from hydra_dse.operator_cost import (
+    DieShare,
+    activity,
+    compute_time_s,
+    die_energy_j,
+    die_rates,
+    launch_s,
+)
 from hydra_dse.profile.experts import ExpertPaths, expert_cost
 from hydra_dse.profile.rows import links_of_sites
 
@@ -105,7 +112,7 @@ class ReferencePool:
         self.speed = Speed()
         self.links = links_of_sites(self.package, self.mapped, self.load)
         self.rates = [
-            die_rates(self.package.chiplet_of(die), calibrations, self.precision)
+            die_rates(self.package.chiplet_of(die), calibrations, self.precision, design.mapping.pipeline)
             for die in range(self.package.die_count)
         ]
 
@@ -178,7 +185,7 @@ class ReferencePool:
         traffic = operator_traffic(self.mapped, group, mapped, flows)
         link_bytes = self.load.loads(traffic)
         active = float(activity(demand))
-        overhead = max(float(self.rates[die].operator_overhead_s) for die in group.dies)
+        overhead = max(float(launch_s(operator, self.rates[die], len(group.dies))) for die in group.dies)
         return OperatorCost(
             name=operator.name,
             kind=operator.kind,
@@ -205,6 +212,7 @@ class ReferencePool:
         link_j = float(self.load.loads(traffic).sum()) * self.package.link.joules_per_byte
         site_s, link_s, compute = active * cost.site_s[0], active * cost.link_s[0], active * float(cost.compute_s[0])
         expected = max(compute, float(site_s.max(initial=0.0)), float(link_s.max(initial=0.0)))
+        launch = max(float(launch_s(operator, rate, len(group.dies))) for rate in paths.rates)
         return OperatorCost(
             name=operator.name,
             kind=operator.kind,
@@ -212,7 +220,7 @@ class ReferencePool:
             compute_s=compute,
             site_s=site_s,
             link_s=link_s,
-            overhead_s=active * max(float(rate.operator_overhead_s) for rate in paths.rates) / self.speed.overhead,
+            overhead_s=active * launch / self.speed.overhead,
             hops_s=active * self._latency_s(mapped) / self.speed.hops,
             energy_j=active * float(cost.die_j[0]) + memory_j + link_j,
             dies=group.dies,

@@ -18,7 +18,7 @@ from hydra_dse.hardware.components import Package
 from hydra_dse.mapping import ExecutionGroup, ExpertPlacement, MappedDesign, MappedOperator, MappedPool
 from hydra_dse.model.operators import Operator
 from hydra_dse.model.precision import Precision
-from hydra_dse.operator_cost import DieRates, DieShare, die_rates
+from hydra_dse.operator_cost import DieRates, DieShare, die_rates, launch_s
 from simulators.noi.links import PlacedLinks
 
 FloatArray = NDArray[np.float64]
@@ -133,7 +133,9 @@ class PlacedHardware:
         self.links = PlacedLinks(package, design.placement.slots)
         self.die_names = [group.name for group in package.dies for _ in range(group.count)]
         self.rates = {
-            group.name: die_rates(group.chiplet, calibration, precision) for group in package.dies if group.count
+            group.name: die_rates(group.chiplet, calibration, precision, design.mapping.pipeline)
+            for group in package.dies
+            if group.count
         }
         self.site_count = len(mapped.sites)
         self.pipeline = design.mapping.pipeline
@@ -207,7 +209,7 @@ class PlacedHardware:
             per_row = transfer.elements_per_token * self.precision.activation_bytes
             activations.append(Activations(transfer.kind, per_row, walked[id(transfer.share)]))
         dies = self._die_parts(group, mapped.imbalance)
-        overhead = max((part.rates.operator_overhead_s for part in dies), default=0.0)
+        overhead = max((float(launch_s(mapped.operator, part.rates, len(group.dies))) for part in dies), default=0.0)
         return PlacedOperator(
             operator=mapped.operator,
             group=mapped.group,

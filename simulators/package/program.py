@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.mapping import ExecutionGroup, MappedOperator, Transfer
 from hydra_dse.model.operators import Batch, Demand
-from hydra_dse.operator_cost import DieShare, activity, compute_time_s
+from hydra_dse.operator_cost import DieShare, activity, compute_time_s, launch_s
 from simulators.iteration import Composition
 from simulators.noi.flows import FlowNetwork, Route, stripes_on
 from simulators.package.coefficients import PlacedHardware
@@ -205,7 +205,9 @@ class _PlacedStep:
             (routes[r].hops for r in (self.weights, self.caches[0], self.caches[2]) if r is not None), default=0
         )
         self.latencies_s = (hops[0] * latency_s, read_hops * latency_s, hops[1] * latency_s)
-        self.overhead_s = max((float(part.rates.operator_overhead_s) for part in self.placed.dies), default=0.0)
+        dies = len(group.dies)
+        overheads = [float(launch_s(self.operator, part.rates, dies)) for part in self.placed.dies]
+        self.overhead_s = max(overheads, default=0.0)
         self.weight_die = group.weight_fetch.sum(axis=0)
         self.cache_die = group.cache_fetch.sum(axis=0)
         self.buffer = np.array([pool.hardware.stream_buffer_bytes(die) for die in group.dies])
