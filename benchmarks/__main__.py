@@ -186,6 +186,19 @@ def search_quality(workers: int = 2) -> dict[str, Figure]:
     }
 
 
+def trace_metrics(mega_bytes: float = 500.0) -> dict[str, Figure]:
+    """All metrics of a trace of 500 MB: rate beside that of `json.load`, and peak memory beside its bound."""
+    import tempfile
+
+    from benchmarks.traces import table
+
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            name: Figure(value, unit) if reference is None else compared(value, unit, reference)
+            for name, (value, unit, reference) in table(Path(folder), mega_bytes).items()
+        }
+
+
 SHORT: tuple[Callable[[], dict[str, Figure]], ...] = (
     start_up,
     profile_speed,
@@ -194,6 +207,7 @@ SHORT: tuple[Callable[[], dict[str, Figure]], ...] = (
     operator_level,
     serving_speed,
     search_quality,
+    trace_metrics,
 )
 
 

@@ -111,7 +111,7 @@ SCALARS = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_value_in_any_place_makes_the_checks_fail(data: st.DataObject) -> None:
     card = yaml.safe_load(CARD)

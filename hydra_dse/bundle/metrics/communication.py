@@ -89,7 +89,7 @@ def overlap_percent(bundle: Measured) -> float:
         total = float(np.sum(rank.communication.within(*windows)))
         if total > 0:
             shares.append(100.0 * float(np.sum(rank.overlap.within(*windows))) / total)
-    return mean(shares, "no step markers, or no communication kernel within the steps")
+    return mean(shares, "step markers missing, or no communication kernel within the steps")
 
 
 def nsys_overlap_percent(bundle: Measured) -> float:

@@ -146,6 +146,8 @@ class Measured:
             if not files:
                 raise Unavailable("no JSON trace in the folder")
             self._tpu = read_tpu(files)
+        if not len(self._tpu.start):
+            raise Unavailable("the trace has no events of a device with a time and a duration")
         return self._tpu
 
     def with_kernels(self, kind: str) -> list[RankTimes]:
@@ -169,6 +171,17 @@ class Measured:
         value = card.number(*path)
         if value is None:
             raise Unavailable(f"the card has no number {'.'.join(path)}")
+        return value
+
+    def positive(self, *path: str) -> float:
+        """A number of the card to divide by.
+
+        Raises:
+            Unavailable: no card, or no number above zero there.
+        """
+        value = self.number(*path)
+        if value <= 0:
+            raise Unavailable(f"the card's {'.'.join(path)} is {value:g}")
         return value
 
     def number_or(self, default: float, *path: str) -> float:

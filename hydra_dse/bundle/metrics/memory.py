@@ -80,7 +80,7 @@ def carried(bundle: Measured, category: str) -> dict[str, tuple[float, float, fl
             name = rank.trace.names.texts[code]
             amounts[name] = amounts.get(name, 0.0) + float(sums[code])
             said = table.peak_bytes_per_s[table.spans.name == code]
-            peaks[name] = max(peaks.get(name, float("nan")), float(np.max(said)))
+            peaks[name] = float(np.fmax(peaks.get(name, float("nan")), np.fmax.reduce(said)))
     if not amounts or last <= first:
         raise Unavailable(f"no events of category {category!r} with bytes: only bundles of a chiplet package have them")
     return {name: (amounts[name], (last - first) / 1e6, peaks[name]) for name in sorted(amounts)}

@@ -166,7 +166,7 @@ def cost_per_million_tokens(bundle: Measured) -> float:
     hourly = bundle.number_or(0.0, words.BLOCK, "usd_per_hour")
     if hourly <= 0:
         raise Unavailable("no x_chiplet.usd_per_hour in the card")
-    return 1e6 * hourly / 3600.0 / tokens_per_s(bundle)
+    return share(1e6 * hourly / 3600.0, tokens_per_s(bundle), "no output tokens")
 
 
 def bench_record(bundle: Measured, key: str) -> float:
@@ -185,3 +185,9 @@ def bench_record(bundle: Measured, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
         raise Unavailable(f"bench_results.jsonl has no number {key!r}")
     return float(value)
+
+
+def bench_throughput(bundle: Measured) -> float:
+    """Output tokens over the duration of that record."""
+    tokens = bench_record(bundle, "total_output_tokens")
+    return share(tokens, bench_record(bundle, "duration"), "bench_results.jsonl has no positive duration")

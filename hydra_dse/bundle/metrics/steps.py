@@ -6,7 +6,7 @@ import numpy as np
 
 from hydra_dse.bundle import conventions as words
 from hydra_dse.bundle.cards.known import PEAK_TFLOPS
-from hydra_dse.bundle.metrics.measured import Measured, mean
+from hydra_dse.bundle.metrics.measured import Measured, mean, share
 from hydra_dse.bundle.metrics.registry import Unavailable
 from hydra_dse.bundle.reading.nouns import Steps
 
@@ -24,19 +24,25 @@ def step_time_s(bundle: Measured) -> float:
     raise Unavailable(NO_STEPS)
 
 
+def _positive_step_s(bundle: Measured) -> float:
+    """The step time as a divisor."""
+    seconds = step_time_s(bundle)
+    if seconds <= 0:
+        raise Unavailable("steps have no duration")
+    return seconds
+
+
 def tpu_step_time_s(bundle: Measured) -> float:
     """Mean of the inner engine steps, else the wall time over the card's iterations."""
     trace = bundle.tpu
     if trace.engine_steps:
         return float(np.mean(trace.steps.inner.duration)) / 1e6
-    return tpu_wall_s(bundle) / bundle.number("workload", "model", "iteration")
+    return tpu_wall_s(bundle) / bundle.positive("workload", "model", "iteration")
 
 
 def tpu_wall_s(bundle: Measured) -> float:
     """First start to last end of the devices' events."""
     trace = bundle.tpu
-    if not len(trace.start):
-        raise Unavailable("the trace has no events of a device")
     return float(np.max(trace.start + trace.duration) - np.min(trace.start)) / 1e6
 
 
@@ -128,7 +134,7 @@ def peak_flops_per_s(bundle: Measured) -> float:
     model = bundle.text("workload", "hardware", "xpu_spec", "model")
     if model.lower() not in PEAK_TFLOPS:
         raise Unavailable(f"no peak is known for the card's device {model!r}")
-    return PEAK_TFLOPS[model.lower()] * 1e12 * bundle.number("workload", "hardware", "xpu_spec", "total_count")
+    return PEAK_TFLOPS[model.lower()] * 1e12 * bundle.positive("workload", "hardware", "xpu_spec", "total_count")
 
 
 def mfu_percent(bundle: Measured) -> float:
@@ -140,7 +146,7 @@ def mfu_percent(bundle: Measured) -> float:
     kind = words.TRAINING_STEP
     times = [float(np.mean(r.trace.steps[kind].inner.duration)) for r in bundle.ranks("json") if kind in r.trace.steps]
     why = "no ProfilerStep#N markers and no *.latency.json with the latency of the batch"
-    return 100.0 * work / (mean(times, why) / 1e6 * peak)
+    return 100.0 * share(work, mean(times, why) / 1e6 * peak, "steps have no duration")
 
 
 def tpu_mfu_percent(bundle: Measured) -> float:
@@ -159,7 +165,7 @@ def tpu_mfu_percent(bundle: Measured) -> float:
 
 def step_score(bundle: Measured) -> float:
     """Score w · G0 / G + (1 − w) · T0 / T; G from gpu_count.txt, else the ranks; the rest from its config."""
-    step = step_time_s(bundle)
+    step = _positive_step_s(bundle)
     devices = float(len(bundle.ranks("json")))
     file = bundle.folder.side_file("gpu_count.txt")
     if file is not None:
@@ -193,7 +199,7 @@ def _score_weights(bundle: Measured) -> dict[str, float]:
 
 def implied_mfu(bundle: Measured) -> float:
     """MFU by any step markers: what the card's work and the trace's time imply together; above 1 is impossible."""
-    return flops_per_step(bundle) / (step_time_s(bundle) * peak_flops_per_s(bundle))
+    return flops_per_step(bundle) / (_positive_step_s(bundle) * peak_flops_per_s(bundle))
 
 
 def implied_mfu_of_compute_time(bundle: Measured) -> float:

@@ -72,7 +72,8 @@ def ratio(bundle: Measured) -> float:
 
 def total_time_s(bundle: Measured) -> float:
     """Summed communication of all chips per iteration of the card."""
-    return communication_s(bundle) / bundle.number_or(1.0, "workload", "model", "iteration")
+    rounds = bundle.number_or(1.0, "workload", "model", "iteration")
+    return share(communication_s(bundle), rounds, "the card's iteration is not positive")
 
 
 def overlap_percent(bundle: Measured) -> float:

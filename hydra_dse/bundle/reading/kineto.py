@@ -105,7 +105,15 @@ class _Columns:
         self.requests: list[tuple[str, int, float, float]] = []
         self.power: list[tuple[float, float]] = []
         self.skipped: dict[str, int] = {}
-        self._kept = {words.KERNEL, words.MEMCPY, words.MEMSET, words.ANNOTATION, words.PYTHON, *self.carried}
+        self._kept: set[object] = {
+            None,
+            words.KERNEL,
+            words.MEMCPY,
+            words.MEMSET,
+            words.ANNOTATION,
+            words.PYTHON,
+            *self.carried,
+        }
 
     def take(self, events: list[object]) -> None:
         """Add a list of events."""
@@ -117,10 +125,14 @@ class _Columns:
             phase = event.get("ph")
             if phase == "X":
                 category = event.get("cat")
-                if category in kept if isinstance(category, str) else category is None:
+                if type(category) is not str and category is not None:
+                    category = ""
+                if category in kept:
                     self._span(event, category)
-                elif isinstance(event.get("name"), str) and COPY.search(event["name"]):
-                    self._other_copy(event)
+                else:
+                    arguments = event.get("args")
+                    if type(arguments) is dict and "bytes" in arguments:
+                        self._other_copy(event, arguments)
             elif phase == "i" and event.get("cat") == words.REQUEST:
                 self._instant(event)
             elif phase == "C" and event.get("name") == words.POWER:
@@ -171,13 +183,13 @@ class _Columns:
             size = number(arguments.get("bytes"))
             self.copies.add(start, duration, code, track, math.nan if size is None else size, KERNEL_COPY)
 
-    def _other_copy(self, event: dict[str, Any]) -> None:
+    def _other_copy(self, event: dict[str, Any], arguments: dict[str, Any]) -> None:
         """A copy in a category of its own counts for bandwidth, where it says its bytes."""
-        arguments = event.get("args")
-        start, duration = number(event.get("ts")), number(event.get("dur"))
-        size = number(arguments.get("bytes")) if isinstance(arguments, dict) else None
-        if start is not None and duration is not None and duration > 0 and size is not None:
-            self.copies.add(start, duration, self.names.code(event["name"]), -1, size, HOST_COPY)
+        name, start, duration = event.get("name"), number(event.get("ts")), number(event.get("dur"))
+        size = number(arguments.get("bytes"))
+        known = start is not None and duration is not None and duration > 0 and size is not None
+        if known and isinstance(name, str) and COPY.search(name):
+            self.copies.add(start or 0.0, duration or 0.0, self.names.code(name), -1, size or 0.0, HOST_COPY)
 
     def _marker(self, category: str, name: str, start: float | None, duration: float | None) -> None:
         if category == words.PYTHON:

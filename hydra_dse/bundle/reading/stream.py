@@ -1,4 +1,4 @@
-"""The events of a Chrome trace, a few megabytes at a time.
+"""The events of a Chrome trace, half a megabyte at a time.
 
 `json.load` needs the whole text and every event as objects at once: 10 to 15 times the file.  Here the text is cut at
 the last boundary between two events in a chunk (`},` followed by `{`) and the piece is parsed as a list by the C
@@ -9,6 +9,7 @@ one that does not is taken event by event.
 from __future__ import annotations
 
 import codecs
+import gc
 import gzip
 import json
 import re
@@ -19,7 +20,7 @@ from typing import BinaryIO, cast
 
 from hydra_dse.errors import Fault, InputError
 
-CHUNK_BYTES = 2_000_000
+CHUNK_BYTES = 500_000
 MAX_VALUE_CHARACTERS = 64_000_000
 """No event and no other value of the top level may be longer; a bound on memory."""
 
@@ -47,6 +48,7 @@ class EventStream:
         self._text = ""
         self._at = 0
         self._ended = False
+        self._between = False
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def __iter__(self) -> Iterator[list[object]]:
@@ -84,7 +86,10 @@ class EventStream:
             key = self._value()
             if self.truncated:
                 return
-            if not isinstance(key, str) or self._next() != ":":
+            mark = self._next()
+            if mark == "" and isinstance(key, str) and self._missing(f"the value of {key[:40]!r}"):
+                return
+            if not isinstance(key, str) or mark != ":":
                 raise self._fault(f"expected a key and a colon at the top level, got {str(key)[:40]!r}")
             self._at += 1
             if key == EVENTS and self._next() == "[":
@@ -97,6 +102,7 @@ class EventStream:
 
     def _array(self) -> Iterator[list[object]]:
         """The elements of the list that `_at` stands in, up to and with its end."""
+        self._between = False
         while True:
             piece = self._piece()
             if piece is not None:
@@ -113,16 +119,15 @@ class EventStream:
         cut = self._boundary(len(self._text))
         if cut < 0 or len(self._text) - self._at < self._size // 2:
             return None
-        mark = _BLANK.match(self._text, self._at)
-        start = mark.end() if mark else self._at
-        if self._text[start : start + 1] == ",":
-            start += 1
+        start = self._skip_comma()
+        if start is None or start > cut:
+            return None
         try:
-            events = json.loads(f"[{self._text[start : cut + 1]}]")
+            events = _parse(f"[{self._text[start : cut + 1]}]")
         except (json.JSONDecodeError, RecursionError):
             return self._run()
-        self._at = cut + 1
-        return cast("list[object]", events)
+        self._at, self._between = cut + 1, True
+        return events
 
     def _boundary(self, end: int) -> int:
         """Index of the last `}` before `end` that a comma and a `{` follow, −1 where there is none."""
@@ -131,8 +136,8 @@ class EventStream:
             cut = self._text.rfind("},", self._at, cut)
             if cut < 0:
                 return -1
-            mark = _BLANK.match(self._text, cut + 2)
-            if mark and self._text[mark.end() : mark.end() + 1] == "{":
+            after = self._blank_to(cut + 2)
+            if self._text[after : after + 1] == "{":
                 return cut
 
     def _run(self) -> list[object] | None:
@@ -149,15 +154,25 @@ class EventStream:
             if end >= len(self._text):
                 return events or None
             events.append(value)
-            self._at = end
+            self._at, self._between = end, True
 
     def _skip_comma(self) -> int | None:
-        mark = _BLANK.match(self._text, self._at)
-        start = mark.end() if mark else self._at
-        if self._text[start : start + 1] == ",":
-            mark = _BLANK.match(self._text, start + 1)
-            start = mark.end() if mark else start + 1
+        """Where the next element begins in the text at hand, None where that ends before.
+
+        Raises:
+            InputError: two elements without a comma between them.
+        """
+        start = self._blank_to(self._at)
+        mark = self._text[start : start + 1]
+        if mark == ",":
+            start = self._blank_to(start + 1)
+        elif self._between and mark not in ("", "]"):
+            raise self._fault(f"expected a comma between two events, got {mark!r}")
         return start if start < len(self._text) else None
+
+    def _blank_to(self, at: int) -> int:
+        mark = _BLANK.match(self._text, at)
+        return mark.end() if mark else at
 
     def _one_by_one(self) -> Iterator[list[object]]:
         while True:
@@ -179,6 +194,7 @@ class EventStream:
             if self.truncated:
                 return
             self.events += 1
+            self._between = True
             yield [value]
 
     def _value(self, what: str = "a value") -> object:
@@ -216,8 +232,7 @@ class EventStream:
     def _next(self) -> str:
         """The next character that is no blank, "" at the end."""
         while True:
-            mark = _BLANK.match(self._text, self._at)
-            self._at = mark.end() if mark else self._at
+            self._at = self._blank_to(self._at)
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._fill():
@@ -239,6 +254,17 @@ class EventStream:
 
     def _fault(self, message: str) -> InputError:
         return InputError(Fault(f"{message} (after {self.events} events)", str(self.path)))
+
+
+def _parse(text: str) -> list[object]:
+    """A list of events.  The collector of cycles would walk all objects made so far, and JSON has no cycles."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return cast("list[object]", json.loads(text))
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _may_go_on(rest: str) -> bool:
@@ -263,10 +289,9 @@ def _open(path: Path) -> BinaryIO:
     try:
         if not path.is_file():
             raise InputError(Fault("no such file" if not path.exists() else "is not a regular file", str(path)))
-        file = path.open("rb")
-        zipped = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        return cast("BinaryIO", gzip.GzipFile(fileobj=file)) if zipped else file
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+        return cast("BinaryIO", gzip.open(path)) if zipped else path.open("rb")
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
