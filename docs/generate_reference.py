@@ -23,6 +23,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from hydra_dse import units
+from hydra_dse.bundle.metrics import registry as trace_registry
+from hydra_dse.bundle.reading.rules import RULES
 from hydra_dse.cli.app import COMMANDS, app
 from hydra_dse.config import (
     design_schema,
@@ -415,6 +417,36 @@ Objectives may be all metrics with a better direction; constraints may name any.
 """
 
 
+def trace_metrics_page() -> str:
+    """The metrics of traces, and the fields that tools need of a trace."""
+    rows = [
+        (
+            f"`{m.name}`", m.unit, m.category, m.direction, "yes" if m.original else "", m.definition,
+            ", ".join(m.functions), m.missing or ", ".join(m.requires),
+        )
+        for m in trace_registry.own_metrics().values()
+    ]  # fmt: skip
+    fields = [(f"`{r.name}`", r.where, r.value, r.needed_by, r.applies) for r in RULES]
+    head = ("name", "unit", "category", "better", "of CCL-Bench", "definition", "traces", "needs")
+    fields_head = ("field", "where", "value", "needed by", "of traces")
+    return NOTE + TRACE_INTRODUCTION + table(head, rows) + FIELDS_INTRODUCTION + table(fields_head, fields)
+
+
+TRACE_INTRODUCTION = """# Metrics of traces
+
+What `hydra-dse trace metrics` computes ([how](../concepts/traces.md)).  A metric of several things has a value for
+each, `name@thing`.  Kinds of traces: Chrome/Kineto JSON of ranks (`json`), Nsight Systems exports (`nsys`), TPU profiler JSON
+(`json_tpu`); `card` needs none.
+
+"""
+FIELDS_INTRODUCTION = """
+## Fields that tools need
+
+What `hydra-dse trace check` looks for.  Sources: CCL-Bench's tools at 1d257f0, and what viewers and replays assume.
+
+"""
+
+
 def assumptions_page() -> str:
     """Every figure of the hardware library that is marked an assumption, with its place."""
     parts = [NOTE, ASSUMPTIONS_INTRODUCTION]
@@ -556,6 +588,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/yaml.md": yaml_page,
     "reference/cli.md": cli_page,
     "reference/metrics.md": metrics_page,
+    "reference/trace-metrics.md": trace_metrics_page,
     "reference/assumptions.md": assumptions_page,
     "reference/error-model.md": error_page,
     "reference/explain.md": explain_page,

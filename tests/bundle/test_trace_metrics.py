@@ -132,6 +132,13 @@ def test_slo_energy_and_cost_of_requests(served: Path) -> None:
     assert found["cost_usd_per_million_tokens"] == pytest.approx(36 * 4 / 3600 / 53 * 1e6)
 
 
+def test_requests_that_the_trace_cuts_do_not_count_and_a_warning_says_so(tmp_path: Path) -> None:
+    events = [*instants(0, 0, 0.4, 1.4, 11), *instants(1, 1, 2, 4, 41)[1:], *instants(2, 2, 3, 9, 5)[:1]]
+    found = evaluate(measure(write_bundle(tmp_path / "b", events)))
+    assert found.values["e2e_mean_s"] == pytest.approx(1.4)
+    assert found.warnings == ("2 requests lie only partly in the trace and count in no latency, SLO or throughput",)
+
+
 def test_power_counters_are_integrated_over_the_trace(tmp_path: Path) -> None:
     power = [{"ph": "C", "name": "power", "ts": at, "args": {"a": watts, "b": 1}} for at, watts in ((0, 9), (100, 19))]
     found = values(write_bundle(tmp_path / "b", [span("gemm", 0, 400), *power]))

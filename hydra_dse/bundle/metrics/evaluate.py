@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hydra_dse.bundle.metrics.measured import Measured
 from hydra_dse.bundle.metrics.registry import TraceMetric, Unavailable, Value, is_ours, metrics
+from hydra_dse.bundle.metrics.serving import cut_requests
 from hydra_dse.errors import Fault, InputError, did_you_mean
 
 
@@ -121,4 +122,7 @@ def _warnings(bundle: Measured, values: Mapping[str, float]) -> list[str]:
         found += [f"{rank.label}: {count} events left out: {reason}" for reason, count in sorted(rank.skipped.items())]
         if rank.truncated:
             found.append(f"{rank.label}: {rank.truncated}; what came before it counts")
+    cut = cut_requests(bundle.read)
+    if cut:
+        found.append(f"{cut} requests lie only partly in the trace and count in no latency, SLO or throughput")
     return found

@@ -75,15 +75,20 @@ def register(metric: TraceMetric) -> None:
     _REGISTRY[metric.name] = metric
 
 
+def own_metrics() -> dict[str, TraceMetric]:
+    """The metrics of this project by name: the catalogue in its order, then ours."""
+    import hydra_dse.bundle.metrics.catalogue  # noqa: F401  (registers)
+
+    return dict(_REGISTRY)
+
+
 def metrics() -> dict[str, TraceMetric]:
     """All metrics by name: the catalogue in its order, then ours, then those of other packages by name.
 
     Raises:
         InputError: an installed package's metric cannot be loaded, is none, or takes a name that is taken.
     """
-    import hydra_dse.bundle.metrics.catalogue  # noqa: F401  (registers)
-
-    found = dict(_REGISTRY)
+    found = own_metrics()
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         try:
             loaded = point.load()

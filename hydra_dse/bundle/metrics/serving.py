@@ -7,6 +7,7 @@ definitions are those of the simulator's metrics.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from hydra_dse.bundle import conventions as words
 from hydra_dse.bundle.metrics.measured import Measured, share
 from hydra_dse.bundle.metrics.registry import Unavailable
-from hydra_dse.bundle.reading.nouns import FloatArray
+from hydra_dse.bundle.reading.nouns import FloatArray, RankTrace
 
 STATISTICS = {"mean": None, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 LATENCIES = ("ttft", "tpot", "e2e")
@@ -65,6 +66,15 @@ def requests_of(bundle: Measured) -> Requests:
     if not rows:
         raise Unavailable(NO_REQUESTS)
     return Requests(*np.array(rows, dtype=float).T)
+
+
+def cut_requests(traces: Sequence[RankTrace]) -> int:
+    """Requests of which the traces tell something, but not both arrival and last token."""
+    told: dict[int, set[str]] = {}
+    for trace in traces:
+        for what, number, _, _ in trace.requests:
+            told.setdefault(number, set()).add(what)
+    return sum(not {words.ARRIVAL, words.LAST_TOKEN} <= known for known in told.values())
 
 
 def latency_s(bundle: Measured, name: str, statistic: str) -> float:
