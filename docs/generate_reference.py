@@ -435,8 +435,8 @@ def trace_metrics_page() -> str:
 TRACE_INTRODUCTION = """# Metrics of traces
 
 What `hydra-dse trace metrics` computes ([how](../concepts/traces.md)).  A metric of several things has a value for
-each, `name@thing`.  Kinds of traces: Chrome/Kineto JSON of ranks (`json`), Nsight Systems exports (`nsys`), TPU profiler JSON
-(`json_tpu`); `card` needs none.
+each, `name@thing`.  Kinds of traces: Chrome/Kineto JSON of ranks (`json`), Nsight Systems exports (`nsys`), TPU
+profiler JSON (`json_tpu`); `card` needs none.
 
 """
 FIELDS_INTRODUCTION = """
