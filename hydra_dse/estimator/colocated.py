@@ -12,6 +12,7 @@ service; the prompt queue has the speed of each `b` for about as long as a seque
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from hydra_dse.estimator import latencies
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.colocated_tables import (
+    Between,
     Delays,
     Impact,
     Saturation,
@@ -130,9 +132,13 @@ class Colocated:
 
     def _beside(self, weight: FloatArray) -> FloatArray:
         """Weights of node 0 and the nodes, (n, k + 1), on the j batches beside which prompts are timed."""
-        tables = self.tables
-        batch = np.hstack((np.zeros((len(weight), 1)), tables.nodes.batch))
-        return tables.beside_of(batch).project(weight, tables.beside.shape[1])
+        return self._between.project(weight, self.tables.beside.shape[1])
+
+    @cached_property
+    def _between(self) -> Between:
+        """Where node 0 and the nodes lie among the j batches."""
+        nodes = self.tables.nodes
+        return self.tables.beside_of(np.hstack((np.zeros((len(nodes.batch), 1)), nodes.batch)))
 
     @property
     def _work_scv(self) -> FloatArray:
@@ -216,7 +222,7 @@ class Colocated:
             own_s=tables.prompts.alone_s,
             own_bins=self.lengths.prompt_bins,
             waits=queue.waits,
-            wait_s=queue.wait_points(),
+            wait_s=queue.wait_points,
             behind=queue.behind,
             behind_lone=queue.behind_lone,
             beside=beside,

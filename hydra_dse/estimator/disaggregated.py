@@ -249,7 +249,7 @@ class Disaggregated:
             own_s=found.prompts.alone_s,
             own_bins=self.lengths.prompt_bins,
             waits=queue.waits,
-            wait_s=queue.wait_points(),
+            wait_s=queue.wait_points,
             behind=queue.behind,
             behind_lone=queue.behind_lone,
             beside=np.ones_like(queue.waits),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -207,33 +207,46 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
 
 def ttft_spread(entry: Entry) -> Mixture:
     """Not blocked: no wait or a slice of it, beside each batch; blocked: an exponential wait on the mean one."""
-    n = len(entry.waits)
-    values, shares = [], []
-    for value, share in (*_met_empty(entry), *_met_work(entry)):
-        values.append(value.reshape(n, -1))
-        shares.append(share.reshape(n, -1))
-    points = EXPONENTIAL_POINTS if entry.blocked_points is None else entry.blocked_points
-    held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * points
+    n, j, bins = len(entry.waits), entry.waits.shape[1], len(entry.own_bins.weight)
+    idle = 1 if entry.residual_s is None else len(RESIDUALS)
+    held_back = entry.held is not None and entry.held_s is not None
+    late_points = len(EXPONENTIAL_WEIGHTS) + (len(RAMP) if held_back else 0)
+    points = _Points(n, bins * (j * (4 * idle + 2 * entry.wait_s.shape[2]) + late_points))
+    _met_empty(entry, points)
+    _met_work(entry, points)
+    waits = EXPONENTIAL_POINTS if entry.blocked_points is None else entry.blocked_points
+    held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * waits
     own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
     by_size = 1.0 if entry.blocked_order is None else entry.blocked_order[:, None, :]
-    late = (entry.mean_wait_s[:, None] + held)[:, :, None] * by_size + own[:, None, :]
-    late_weight = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_bins.weight
-    values.append(late.reshape(n, -1))
-    shares.append(late_weight.reshape(n, -1))
-    if entry.held is None or entry.held_s is None:
-        return Mixture(np.hstack(values), np.hstack(shares))
-    free = (1.0 - entry.held)[:, None]
-    uniform = 2.0 * RAMP * (entry.held_s / np.maximum(entry.held, 1e-12))[:, None]
-    backlog = (entry.mean_wait_s + entry.blocked_s)[:, None, None] + uniform[:, :, None] + own[:, None, :]
-    backlog_weight = np.broadcast_to(entry.held[:, None, None] / len(RAMP) * entry.own_bins.weight, backlog.shape)
-    return Mixture(
-        np.hstack([*values, backlog.reshape(n, -1)]),
-        np.hstack([*(share * free for share in shares), backlog_weight.reshape(n, -1)]),
-    )
+    value, weight = points.take(len(EXPONENTIAL_WEIGHTS), bins)
+    value[...] = (entry.mean_wait_s[:, None] + held)[:, :, None] * by_size + own[:, None, :]
+    weight[...] = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_bins.weight
+    if entry.held is not None and entry.held_s is not None:
+        points.weight *= (1.0 - entry.held)[:, None]
+        value, weight = points.take(len(RAMP), bins)
+        uniform = 2.0 * RAMP * (entry.held_s / np.maximum(entry.held, 1e-12))[:, None]
+        value[...] = (entry.mean_wait_s + entry.blocked_s)[:, None, None] + uniform[:, :, None] + own[:, None, :]
+        weight[...] = entry.held[:, None, None] / len(RAMP) * entry.own_bins.weight
+    return Mixture(points.value, points.weight)
 
 
-def _met_empty(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Points of TTFT, and their weights, of those that find no prompts ahead: without and with some behind.
+class _Points:
+    """Room for all points of `n` mixtures: what is written once need not be joined."""
+
+    def __init__(self, n: int, size: int) -> None:
+        self.value, self.weight = np.empty((n, size)), np.zeros((n, size))
+        self._start = 0
+
+    def take(self, *shape: int) -> tuple[FloatArray, FloatArray]:
+        """The next points and their weights, of shape (n, *shape), to be written."""
+        stop = self._start + math.prod(shape)
+        where, n = slice(self._start, stop), len(self.value)
+        self._start = stop
+        return self.value[:, where].reshape(n, *shape), self.weight[:, where].reshape(n, *shape)
+
+
+def _met_empty(entry: Entry, points: _Points) -> None:
+    """Write points of TTFT of those that find no prompts ahead: without and with some behind.
 
     Without a wait to smooth it the distribution is that of the sizes: two points for each slice of them.
     """
@@ -245,22 +258,28 @@ def _met_empty(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
     chance = company.chance[:, :, None]
     gap = np.clip(entry.own_bins.spread_of(entry.own_s), 0.0, entry.own_s)
     for own in (entry.own_s - gap, entry.own_s + gap):
-        first = idle[..., None] + own[:, :, None]
-        yield first, weight * (1.0 - chance)
-        yield first + company.extra_s[:, :, None], weight * chance
+        lone, lone_weight = points.take(*weight.shape[1:])
+        np.add(idle[..., None], own[:, :, None], out=lone)
+        np.multiply(weight, 1.0 - chance, out=lone_weight)
+        met, met_weight = points.take(*weight.shape[1:])
+        np.add(lone, company.extra_s[:, :, None], out=met)
+        np.multiply(weight, chance, out=met_weight)
 
 
-def _met_work(entry: Entry) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """The same of those that wait for prompts ahead."""
+def _met_work(entry: Entry, points: _Points) -> None:
+    """Write those of those that wait for prompts ahead."""
     share = (1.0 - entry.blocked)[:, None] * entry.beside * entry.waits
     weight = (share[:, :, None] * WAIT_WEIGHTS)[..., None] * entry.own_bins.weight
     wait = entry.wait_s[..., None]
     if entry.order is not None:
         wait = wait * entry.order[:, :, None]
-    first = wait + entry.own_s[:, :, None]
     company = entry.behind
-    yield first, weight * (1.0 - company.chance)
-    yield first + company.extra_s, weight * company.chance
+    lone, lone_weight = points.take(*weight.shape[1:])
+    np.add(wait, entry.own_s[:, :, None], out=lone)
+    np.multiply(weight, 1.0 - company.chance, out=lone_weight)
+    met, met_weight = points.take(*weight.shape[1:])
+    np.add(lone, company.extra_s, out=met)
+    np.multiply(weight, company.chance, out=met_weight)
 
 
 def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray, smooth: bool) -> Mixture:

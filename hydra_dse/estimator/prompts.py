@@ -74,12 +74,12 @@ class PromptQueue:
     points: FloatArray | None = None
     dispersion: FloatArray | None = None
 
-    @property
+    @cached_property
     def mean_wait_s(self) -> FloatArray:
         """Mean time from arrival to the first token beyond the prompt's own isolated time."""
         return np.asarray(self.waits * self.wait_s + self.company_s)
 
-    @property
+    @cached_property
     def company_s(self) -> FloatArray:
         """Mean extra time for prompts packed behind."""
         waiting = self.behind.mean_s(self.packer.bin_weight) @ WAIT_WEIGHTS
@@ -88,13 +88,14 @@ class PromptQueue:
     @cached_property
     def behind(self) -> Company:
         """Prompts packed behind one that waits, by the slice of its wait and its size."""
-        return self.packer.behind(self.wait_points())
+        return self.packer.behind(self.wait_points)
 
     @cached_property
     def behind_lone(self) -> Company:
         """Prompts packed behind one that does not wait, by its size."""
         return self.packer.behind(np.zeros_like(self.waits))
 
+    @cached_property
     def wait_points(self) -> FloatArray:
         """Mean wait of those that wait in the slices of `WAIT_EDGES`, shape (n, j, slices)."""
         if self.points is not None:
