@@ -127,6 +127,9 @@ def estimate(
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
     low, high = intervals_of(metrics, effective_scv(arrivals), calibration_error, phases is not None)
+    if bounded:
+        for bounds, others in ((low, high), (high, low)):
+            bounds |= _goodput_beside(solution, metrics, others, slos, moments)
     # A design that refuses what is too much is never overloaded.
     offered = np.where(limits_waiting(profile), 0.0, rate)
     violations = with_load(known, offered, solver.saturation_per_s)
@@ -168,11 +171,36 @@ def _check_steps(profile: ServiceProfile) -> None:
             )
 
 
+def _goodput_beside(
+    solution: Solution,
+    metrics: dict[str, FloatArray],
+    latencies: dict[str, FloatArray],
+    slos: tuple[ClassSlo, ...],
+    lengths: LengthMoments,
+) -> dict[str, FloatArray]:
+    """Attainment and goodput were latencies at one of their bounds."""
+    with np.errstate(all="ignore"):
+        ttft, tpot = (_factor(metrics, latencies, kind) for kind in ("ttft", "tpot"))
+        return _goodput(solution, metrics, slos, lengths, ttft, tpot)
+
+
+def _factor(metrics: dict[str, FloatArray], latencies: dict[str, FloatArray], kind: str) -> FloatArray:
+    """How much longer a latency is at its bound, by the percentile that SLOs look at, else by the mean."""
+    name = f"{kind}_p90_s" if f"{kind}_p90_s" in latencies else f"{kind}_mean_s"
+    return np.nan_to_num(latencies[name] / metrics[name], nan=1.0)
+
+
 def _goodput(
-    solution: Solution, metrics: dict[str, FloatArray], slos: tuple[ClassSlo, ...], lengths: LengthMoments
+    solution: Solution,
+    metrics: dict[str, FloatArray],
+    slos: tuple[ClassSlo, ...],
+    lengths: LengthMoments,
+    ttft_factor: FloatArray | float = 1.0,
+    tpot_factor: FloatArray | float = 1.0,
 ) -> dict[str, FloatArray]:
     total = sum(promise.share for promise in slos)
-    met = sum((attainment(solution, promise.slo, lengths) * promise.share for promise in slos), np.zeros(1)) / total
+    shares = (attainment(solution, promise.slo, lengths, ttft_factor, tpot_factor) * promise.share for promise in slos)
+    met = sum(shares, np.zeros(1)) / total
     met = np.where((metrics["load"] < 1.0) | (metrics["rejected_share"] > 0.0), met, 0.0)
     # Who is refused has not met the SLO, and is no part of the throughput.
     return {

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.derived_intervals import derive_bounds
+
 FloatArray = NDArray[np.float64]
 
 LOADS = (0.0, 0.5, 0.7, 0.85, 0.95)
@@ -92,7 +94,7 @@ def pressure(metrics: dict[str, FloatArray]) -> FloatArray:
 def intervals_of(
     metrics: dict[str, FloatArray], arrival_scv: float, calibration_error: float, phased: bool = False
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Lower and upper bounds of the metrics that have an error model.
+    """Lower and upper bounds of the metrics that have an error model, or follow from such.
 
     Args:
         metrics: of the estimate.
@@ -113,4 +115,5 @@ def intervals_of(
         width = np.hypot(surrogate, NORMAL_90 * calibration_error * np.minimum(gain, 5.0))
         low[name] = metrics[name] / (1.0 + width)
         high[name] = metrics[name] * (1.0 + width)
+    derive_bounds(metrics, low, high, USE.at_loads[0])
     return low, high

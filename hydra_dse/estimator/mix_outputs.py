@@ -203,13 +203,12 @@ def _intervals(
     members: Sequence[Member], metrics: dict[str, FloatArray], scv: float, error: float
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
     """Intervals of the metrics of all requests, and of each model's at the same load."""
-    colocated = members[0].profile.serving == "colocated"
-    low, high = intervals_of(metrics, scv, error, colocated)
+    low, high = intervals_of(metrics, scv, error)
     for member in members:
         mark = f"{OF_MODEL}{member.label}"
         own = {name.removesuffix(mark): values for name, values in metrics.items() if name.endswith(mark)}
         own["load"] = metrics["load"]
-        below, above = intervals_of(own, effective_scv(member.arrivals), error, colocated)
+        below, above = intervals_of(own, effective_scv(member.arrivals), error)
         low |= {f"{name}{mark}": values for name, values in below.items()}
         high |= {f"{name}{mark}": values for name, values in above.items()}
     return low, high

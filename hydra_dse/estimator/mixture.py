@@ -48,11 +48,11 @@ class Mixture:
             found[:, i] = v0 + np.clip(part, 0.0, 1.0) * (v1 - v0)
         return found
 
-    def share_within(self, bound: float) -> FloatArray:
-        """Share of the weight at or below a bound, shape (n,): the inverse of `quantiles`."""
+    def share_within(self, bound: float | FloatArray) -> FloatArray:
+        """Share of the weight at or below a bound, one for all or shape (n,): the inverse of `quantiles`."""
         cumulative, mean = self._cells
         rows = np.arange(len(mean))
-        right = (mean <= bound).sum(axis=1)
+        right = (mean <= np.asarray(bound)[..., None]).sum(axis=1)
         inside = np.clip(right, 1, CELLS - 1)
         c0, c1 = cumulative[rows, inside - 1], cumulative[rows, inside]
         v0, v1 = mean[rows, inside - 1], mean[rows, inside]

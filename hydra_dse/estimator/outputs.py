@@ -114,20 +114,26 @@ def ratios(metrics: dict[str, FloatArray]) -> dict[str, FloatArray]:
     }
 
 
-def attainment(solution: Solution, slo: Slo, lengths: LengthMoments) -> FloatArray:
+def attainment(
+    solution: Solution,
+    slo: Slo,
+    lengths: LengthMoments,
+    ttft_factor: FloatArray | float = 1.0,
+    tpot_factor: FloatArray | float = 1.0,
+) -> FloatArray:
     """Share of requests that meet both bounds, taken as independent, shape (n,).
 
-    A request of one output token has no TPOT and meets any bound on it.
+    A request of one output token has no TPOT and meets any bound on it.  The factors stretch the latencies.
     """
     share = np.ones_like(solution.saturation_per_s)
     if slo.ttft_s is not None:
-        share = share * _within(solution.ttft, slo.ttft_s)
+        share = share * _within(solution.ttft, slo.ttft_s / ttft_factor)
     if slo.tpot_s is not None:
-        share = share * (1.0 - lengths.decoding_share * (1.0 - _within(solution.tpot, slo.tpot_s)))
+        share = share * (1.0 - lengths.decoding_share * (1.0 - _within(solution.tpot, slo.tpot_s / tpot_factor)))
     return share
 
 
-def _within(latency: Latency, bound: float) -> FloatArray:
+def _within(latency: Latency, bound: float | FloatArray) -> FloatArray:
     if latency.spread is None:
         raise ValueError("solve with percentiles to know an attainment")
     return latency.spread.share_within(bound)
