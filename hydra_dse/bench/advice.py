@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from hydra_dse.bench.flops import Counting, block_flops
 from hydra_dse.bench.layouts import best_partition, pipeline_rate
+from hydra_dse.bench.metrics import sections_of
 from hydra_dse.bench.record import Profile
 from hydra_dse.bench.roofline import COMPUTE, Roofline
 
@@ -96,9 +97,8 @@ def _side_by_side(profile: Profile, roofline: Roofline | None) -> Relief | None:
     rate = profile.samples_per_s
     if rate is not None and _outside(profile, limits, rate):
         gain = lowest.samples_per_s / rate
-        return Relief(
-            "data movement outside the units", 1.0, min(2.0, gain) - 1, gain - 1, lowest.resource, tuple(limits)
-        )
+        name = "fill, drain and host" if profile.kind == "modelled" else "data movement outside the units"
+        return Relief(name, 1.0, min(2.0, gain) - 1, gain - 1, lowest.resource, tuple(limits))
     following = next((limit for limit in limits[1:] if limit.samples_per_s > lowest.samples_per_s), None)
     free = following.samples_per_s / lowest.samples_per_s if following else math.inf
     reached = rate / lowest.samples_per_s if rate is not None else 1.0
@@ -108,7 +108,11 @@ def _side_by_side(profile: Profile, roofline: Roofline | None) -> Relief | None:
 
 def _outside(profile: Profile, limits: Sequence[Limit], rate: float) -> bool:
     units = [unit.rate_per_s for unit in profile.units if unit.rate_per_s]
-    return len(units) > 1 and rate < UNEXPLAINED * min(limit.samples_per_s for limit in limits)
+    return (
+        len(units) > 1
+        and len(sections_of(profile.units)) == 1
+        and rate < UNEXPLAINED * min(limit.samples_per_s for limit in limits)
+    )
 
 
 def _limits(profile: Profile, roofline: Roofline | None) -> list[Limit]:

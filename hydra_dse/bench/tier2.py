@@ -38,7 +38,7 @@ class Scaling:
     Attributes:
         subject: what ran.
         parallelism: how it was split.
-        work: `"equal batch"` or `"equal batch per chip"`.
+        work: `"equal batch (b)"`, `"equal batch per chip"` or `"batch not stated"`.
         falls_after: most chips before the first that lower the rate, None where none does.
     """
 
@@ -115,7 +115,19 @@ def scaling_of(runs: Sequence[Profile]) -> tuple[Scaling, ...]:
         for work, amount in _WORK:
             groups = _groups(members, _work_key(amount))
             found += [scaling for group in groups if (scaling := _scaling(group, way, work)) is not None]
-    return tuple(dict.fromkeys(found))
+    return _distinct(found)
+
+
+def _distinct(found: Sequence[Scaling]) -> tuple[Scaling, ...]:
+    """Without pairs of runs that a longer series of the same subject and split holds already."""
+    kept = []
+    for scaling in dict.fromkeys(found):
+        longer = [each for each in found if len(each.points) > max(len(scaling.points), 2)
+                  and (each.subject, each.parallelism) == (scaling.subject, scaling.parallelism)]  # fmt: skip
+        rates = {(point.chips, point.rate) for each in longer for point in each.points}
+        if not any((point.chips, point.rate) in rates for point in scaling.points):
+            kept.append(scaling)
+    return tuple(kept)
 
 
 def _work_key(amount: Callable[[Profile], float | None]) -> Callable[[Profile], tuple[object, ...]]:
@@ -138,6 +150,8 @@ def _scaling(group: Sequence[Profile], way: str, work: str) -> Scaling | None:
         return None
     if group[0].batch is None:
         work = "batch not stated"
+    elif work == "equal batch":
+        work = f"equal batch ({group[0].batch:g})"
     fewest = min(best)
     base = best[fewest] / fewest
     points: list[ScalingPoint] = []

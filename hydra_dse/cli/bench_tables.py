@@ -67,7 +67,22 @@ def tier2_json(result: Tier2) -> dict[str, object]:
         "batch_saturation": [plain(each) for each in result.batch_saturation],
         "precision_gain": [asdict(each) for each in result.precision_gain],
         "failures": [asdict(each) for each in result.failures],
+        "advice": tier2_advice(result),
     }
+
+
+def tier2_advice(result: Tier2) -> list[str]:
+    """What tier 2 recommends: the smallest saturating batch, and the degree after which scaling falls."""
+    found = []
+    for each in result.batch_saturation:
+        smallest, most = each.smallest_saturating_batch, each.points[-1][0]
+        what = f"batch {smallest:g} saturates" if smallest else f"no batch saturates up to {most / 2:g}"
+        found.append(f"{each.subject}: {what}")
+    for scaling in result.scaling:
+        most_chips = scaling.points[-1].chips
+        what = f"falls after {scaling.falls_after}" if scaling.falls_after else f"does not fall up to {most_chips}"
+        found.append(f"{scaling.subject}: {scaling.parallelism} scaling, {scaling.work}, {what} chips")
+    return found
 
 
 def print_tier1(reports: Sequence[Tier1]) -> None:
@@ -180,9 +195,8 @@ def print_tier2(result: Tier2) -> None:
     gains = [(each.subject, each.base, each.faster, f"{each.gain:+.1%}") for each in result.precision_gain]
     print_table("Precision", ("run", "base", "faster", "gain"), gains, left=3)
     out = console()
-    for scaling in result.scaling:
-        if scaling.falls_after is not None:
-            out.print(f"{scaling.subject}: {scaling.parallelism} scaling falls after {scaling.falls_after} chips")
+    for line in tier2_advice(result):
+        out.print(line)
     for failure in result.failures:
         out.print(f"failed: {failure.name}: {failure.reason}")
 

@@ -86,6 +86,20 @@ def test_the_chip_over_its_slowest_unit_shows_a_limit_outside_the_units() -> Non
     assert relief.gain_free == pytest.approx(4.0)
 
 
+def test_a_short_batch_through_a_modelled_pipeline_is_bound_by_its_fill_and_drain() -> None:
+    profile = Profile("p", "x", kind="modelled", units=UNITS, samples_per_s=2.0)
+    relief = relief_of(profile, None)
+    assert relief is not None
+    assert (relief.binding, relief.gain_free) == ("fill, drain and host", pytest.approx(4.0))
+
+
+def test_sections_in_turn_are_not_taken_for_units_side_by_side() -> None:
+    units = tuple(Unit(name, name, rate_per_s=10.0) for name in "ab")
+    relief = relief_of(Profile("p", "x", units=units, samples_per_s=4.0, compute_rate_per_s=10.0), None)
+    assert relief is not None
+    assert relief.binding == "compute of the chip"
+
+
 def test_block_flops_follow_the_formula_term_by_term() -> None:
     shape = ModelShape(layers=2, hidden=8, kv_width=4, ffn=16, matrices=3, vocabulary=100)
     b, s, h = 3, 5, 8

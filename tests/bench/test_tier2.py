@@ -17,7 +17,7 @@ def test_perfect_scaling_has_no_communication() -> None:
     (scaling,) = tier2_of([run(10.0), run(20.0, 2), run(40.0, 4)]).scaling
     assert [point.efficiency for point in scaling.points] == [1.0, 1.0, 1.0]
     assert [point.step_change for point in scaling.points] == [None, 1.0, 1.0]
-    assert (scaling.work, scaling.falls_after) == ("equal batch", None)
+    assert (scaling.work, scaling.falls_after) == ("equal batch (8)", None)
 
 
 def test_a_split_that_loses_names_the_last_degree_before_the_fall() -> None:
@@ -30,8 +30,14 @@ def test_a_split_that_loses_names_the_last_degree_before_the_fall() -> None:
 def test_equal_work_and_equal_work_a_chip_are_told_apart() -> None:
     runs = [run(10.0, 1, 8.0), run(12.0, 2, 8.0), run(18.0, 2, 16.0)]
     found = {scaling.work: scaling for scaling in tier2_of(runs).scaling}
-    assert found["equal batch"].points[-1].rate == 12.0
+    assert found["equal batch (8)"].points[-1].rate == 12.0
     assert found["equal batch per chip"].points[-1].rate == 18.0
+
+
+def test_pairs_inside_a_longer_series_are_left_out() -> None:
+    runs = [run(10.0), run(20.0, 2), run(40.0, 4), run(9.0, 1, 4.0)]
+    (scaling,) = tier2_of(runs).scaling
+    assert [point.chips for point in scaling.points] == [1, 2, 4]
 
 
 def test_runs_of_different_models_or_precisions_are_not_compared() -> None:

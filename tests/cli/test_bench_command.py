@@ -62,6 +62,8 @@ def test_tier2_of_a_modelled_chip_has_scaling_batches_and_precisions(hydra):
     answer = hydra("bench", "tier2", "--chip", "gc200", "--sweep", "layers=4,hidden=256,sequence=128", "--json")
     data = json.loads(answer.out)
     assert all(data[key] for key in ("scaling", "batch_saturation", "precision_gain"))
+    assert any("pipeline scaling" in line and "falls after" in line for line in data["advice"])
+    assert any("saturates" in line for line in data["advice"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

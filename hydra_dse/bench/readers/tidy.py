@@ -42,17 +42,19 @@ _COUNTS = {"resources", "totals", "allocation"}
 
 
 def write_profiles(profiles: Sequence[Profile], path: Path) -> None:
-    """Write profiles as tidy CSV, or Parquet where the path ends in `.parquet`."""
+    """Write profiles as tidy CSV, or Parquet where the path ends so; columns without a value are left out."""
     rows = [row for number, profile in enumerate(profiles) for row in _rows_of_profile(number, profile)]
+    used = {name for row in rows for name, text in row.items() if text} | {"record", "profile", "platform"}
+    columns = [name for name in COLUMNS if name in used]
     if path.suffix == ".parquet":
         import pyarrow as pa  # type: ignore[import-untyped]
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-        schema = pa.schema([(name, pa.string()) for name in COLUMNS])
+        schema = pa.schema([(name, pa.string()) for name in columns])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
         return
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     path.write_text(text.getvalue(), encoding="utf-8")
