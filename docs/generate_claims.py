@@ -146,7 +146,8 @@ def rdu_bound() -> Answer:
     """Bandwidth from the previous generation, and what binds the published runs."""
     runs = [each for each in measured("sn30") if each.model.hidden and each.samples_per_s]
     bound = [line.binding for each in runs if (line := tier1_of(each).roofline) is not None]
-    text = f"twice SN10's 0.1 TB/s; drawn at 0.2 TB/s DDR is the lowest roof of {bound.count('memory')} of {len(bound)} published runs"
+    text = f"twice SN10's 0.1 TB/s; drawn at 0.2 TB/s DDR is the lowest roof of {bound.count('memory')} of "
+    text += f"{len(bound)} published runs"
     return Answer("measured", text, 2 * 0.1)
 
 
