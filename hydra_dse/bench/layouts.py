@@ -7,6 +7,7 @@ chip, or where its layers do not add up to the model's.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -70,8 +71,9 @@ def best_partition(
 ) -> Partition | None:
     """Return the contiguous partition with the least heaviest load, None where no partition fits the memory.
 
-    Exact: over all items and chips the least heaviest load of a prefix on k chips follows from that on k − 1.
-    Chips may stay empty.  Among equal partitions later chips take as much as they may.
+    Exact: over all items and chips the least heaviest load of a prefix on k chips follows from that on k − 1.  With a
+    later cut the prefix grows heavier and the last chip lighter, so the best cut lies where the two cross.  Chips may
+    stay empty, the last ones where there are more chips than items.
 
     Args:
         loads: time of each item (embedding, layers, head), in order.
@@ -80,15 +82,16 @@ def best_partition(
         capacity: bytes of one chip.
         first: load that the first chip bears besides (an embedding and a head that share weights).
     """
-    count = len(loads)
+    count, spare = len(loads), max(chips - len(loads) - 1, 0)
     work = [0.0, *accumulate(loads)]
     stored = [0.0, *accumulate(sizes or [0.0] * count)]
     best = [_cost(work, stored, 0, end, capacity) + first for end in range(count + 1)]
     cuts: list[list[int]] = []
-    for _ in range(1, chips):
+    for _ in range(1, chips - spare):
         row, cut = [math.inf] * (count + 1), [0] * (count + 1)
         for end in range(count + 1):
-            for start in range(end + 1):
+            cross = _crossing(best, work, stored, end, capacity)
+            for start in range(max(cross - 1, 0), min(cross, end) + 1):
                 heaviest = max(best[start], _cost(work, stored, start, end, capacity))
                 if heaviest < row[end]:
                     row[end], cut[end] = heaviest, start
@@ -102,7 +105,12 @@ def best_partition(
     edges = [0, *reversed(ends)]
     counts = tuple(end - start for start, end in pairwise(edges))
     sums = [work[end] - work[start] for start, end in pairwise(edges)]
-    return Partition(counts, best[count], (sums[0] + first, *sums[1:]))
+    return Partition((*counts, *(0,) * spare), best[count], (sums[0] + first, *sums[1:], *(0.0,) * spare))
+
+
+def _crossing(best: Sequence[float], work: Sequence[float], stored: Sequence[float], end: int, capacity: float) -> int:
+    """First cut at which the prefix is as heavy as the last chip."""
+    return bisect_left(range(end + 1), True, key=lambda start: best[start] >= _cost(work, stored, start, end, capacity))
 
 
 def _cost(work: Sequence[float], stored: Sequence[float], start: int, end: int, capacity: float) -> float:

@@ -19,6 +19,8 @@ WAYS = ("data", "tensor", "pipeline", "weight-streaming")
 PIPELINE_CHIPS = 4
 """Chips of a machine whose chips execute a model as a pipeline, where the sweep does not say: four a board."""
 _MOST_CASES = 20_000
+_MOST = {"layers": 1_000, "hidden": 131_072, "heads": 4_096, "chips": 100_000}
+"""Largest values that a sweep takes, where it is not ten million."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ def _value(name: str, word: str) -> int | str:
         if word not in known:
             raise InputError(f"--sweep {name}={word}: expected {one_of(known)}{did_you_mean(word, known)}")
         return word
-    least = 0 if name == "vocabulary" else 1
-    if not word.isascii() or not word.isdigit() or not least <= int(word) <= 10**9:
-        raise InputError(f"--sweep {name}={word}: expected a whole number from {least} to 1,000,000,000")
+    least, most = 0 if name == "vocabulary" else 1, _MOST.get(name, 10**7)
+    if not word.isascii() or not word.isdigit() or len(word) > 12 or not least <= int(word) <= most:
+        raise InputError(f"--sweep {name}={word}: expected a whole number from {least} to {most:,}")
     if name == "matrices" and word not in ("2", "3"):
         raise InputError(f"--sweep matrices={word}: expected 2 (plain) or 3 (gated)")
     return int(word)

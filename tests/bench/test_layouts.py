@@ -26,7 +26,7 @@ def heaviest(loads: list[float], counts: tuple[int, ...], first: float) -> float
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 20), min_size=1, max_size=8),
-    st.integers(1, 4),
+    st.integers(1, 5),
     st.integers(0, 10),
     st.integers(1, 40),
 )
@@ -41,6 +41,18 @@ def test_no_contiguous_cut_is_lighter_than_the_best(sizes: list[int], chips: int
     assert sum(found.counts) == len(loads)
     assert found.heaviest == min(heaviest(loads, cut, float(first)) for cut in fitting)
     assert found.heaviest == heaviest(loads, found.counts, float(first))
+
+
+def test_more_chips_than_items_leave_the_last_ones_empty() -> None:
+    found = best_partition([2.0, 3.0], 6)
+    assert found is not None
+    assert (sum(found.counts), len(found.counts), len(found.loads), found.heaviest) == (2, 6, 6, 3.0)
+
+
+def test_a_thousand_layers_on_a_hundred_chips_are_cut_evenly() -> None:
+    found = best_partition([1.0] * 1000, 100)
+    assert found is not None
+    assert found.counts == (10,) * 100
 
 
 def test_equal_layers_are_cut_evenly() -> None:

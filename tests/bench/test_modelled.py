@@ -186,6 +186,8 @@ def test_energy_is_dynamic_and_static_and_grows_with_work() -> None:
         ("layers=1,layers=2", "twice"),
         ("layers", "NAME=VALUE"),
         ("matrices=4", "2 (plain) or 3 (gated)"),
+        ("layers=1001", "from 1 to 1,000"),
+        ("batch=99999999999999999999", "from 1 to 10,000,000"),
     ],
 )
 def test_a_sweep_that_cannot_be_read_is_refused(text: str, message: str) -> None:

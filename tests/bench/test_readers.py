@@ -207,6 +207,29 @@ def test_a_file_in_no_known_format_is_refused_with_the_formats_there_are(tmp_pat
         read_profiles(written(tmp_path / "x.csv", "a,b\n1,2\n"))
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PAR1 and nothing more",
+        b"\x00\xff\xfe",
+        b"",
+        b'{"samples_per_sec": 1.0',
+        b'{"samples_per_sec": "fast"}',
+        b"Active PEs: many%\n",
+        b"section_id,chip_id,measured latency (sec)\n0,0,soon\n",
+        b'layers_per_ipu,ipus_per_replica,throughput\n"[0, four]",2,1\n',
+        b"layers,hidden,throughput,RDU ms,total sections\n1.5,8,1,1,1\n",
+        b"num_ipus,bytes_per_ipu\n\xff,1\n",
+    ],
+)
+def test_no_file_however_broken_ends_in_anything_but_an_input_error(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "broken"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_profiles(path)
+    assert caught.value.faults[0].file == str(path)
+
+
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_profiles(tmp_path / "nothing.csv")

@@ -1,13 +1,15 @@
 """Readers of profiles: which one reads a file is decided by its content.
 
 A new format is one function from a path to profiles and one that recognises the head of a file, joined in a `Reader`
-and listed in `READERS` (or given to `read_profiles`).  Readers are the only place that knows vendors.
+and listed in `READERS`; a package of one's own registers its `Reader` under the entry-point group `hydra_dse.readers`.
+Readers are the only place that knows vendors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from hydra_dse.bench.readers import cerebras, graphcore, sambanova, serving, tidy
@@ -18,6 +20,7 @@ from hydra_dse.errors import Fault, InputError
 __all__ = ["READERS", "Head", "Reader", "read_profiles"]
 
 HEAD_BYTES = 65536
+GROUP = "hydra_dse.readers"
 READERS: tuple[Reader, ...] = (
     *tidy.READERS,
     *cerebras.READERS,
@@ -27,18 +30,24 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-def read_profiles(path: Path, platform: str = "", readers: Sequence[Reader] = READERS) -> list[Profile]:
+def all_readers() -> tuple[Reader, ...]:
+    """Ours, then those that installed packages register."""
+    others = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+    return (*READERS, *others)
+
+
+def read_profiles(path: Path, platform: str = "", readers: Sequence[Reader] | None = None) -> list[Profile]:
     """Return the profiles in a file.
 
     Args:
         path: a report, log or table in one of the formats.
         platform: chip it was measured on, in place of what the reader takes it for.
-        readers: formats to try, in order.
+        readers: formats to try, in order; by default `all_readers()`.
 
     Raises:
         InputError: no such file, a format nobody knows, or a malformed line (with its place).
     """
-    head = _head(path)
+    head, readers = _head(path), all_readers() if readers is None else readers
     reader = next((each for each in readers if each.recognises(head)), None)
     if reader is None:
         known = ", ".join(each.name for each in readers)

@@ -82,9 +82,14 @@ def _text(value: object) -> str:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for number, cells in enumerate(pq.read_table(path).to_pylist(), 1):
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(Fault(f"is not a Parquet file that can be read: {error}", str(path))) from None
+    for number, cells in enumerate(rows, 1):
         yield Row(str(path), number, {name: "" if text is None else str(text) for name, text in cells.items()})
 
 
