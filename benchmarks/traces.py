@@ -13,8 +13,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bundle.pieces import CARD
-
+_CARD = """\
+version: 1
+workload:
+  model:
+    phase: training
+    model_family: llama-3.1-8b
+    model_arch: {num_params: 8030261248, num_params_embedding: 1050673152, num_layers: 32, num_heads: 32, head_dim: 128}
+  data: {batch_size: 4, seq_len: 128}
+  hardware:
+    network_topo: {topology: ring, bandwidth_gbps: [200, 2400]}
+    xpu_spec: {type: GPU, model: nvidia_a100, total_count: 4, count_per_node: 4}
+Model-executor:
+  model_plan_parallelization: {dp_replicate: 1, dp_shard: 1, tp: 4, pp: 1, cp: 1}
+metric_source: {traces: [json]}
+"""
 _HOST = (
     '{{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 4711, "tid": 4711, "ts": {at:.3f}, "dur": 3.125, '
     '"args": {{"External id": {id}, "Record function id": 0, "Sequence number": {id}, "Fwd thread id": 0, "Ev Idx": '
@@ -66,7 +79,7 @@ def events(mega_bytes: float) -> Iterator[str]:
 def write_trace(folder: Path, mega_bytes: float) -> Path:
     """A bundle's folder with a card and one trace."""
     folder.mkdir(parents=True)
-    (folder / f"{folder.name}.yaml").write_text(CARD.replace("phase: inference", "phase: training"))
+    (folder / f"{folder.name}.yaml").write_text(_CARD)
     with (folder / "rank0_trace.json").open("w") as file:
         file.write('{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 4}, "traceEvents": [\n')
         for index, text in enumerate(events(mega_bytes)):

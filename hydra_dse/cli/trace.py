@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -151,6 +152,21 @@ def _print_rules(bundle: str, results: list[RuleResult]) -> None:
             click.echo(f"error: {each.rule.name}: {fault}", err=True)
 
 
+LARGEST = 5
+"""Values that people see of a metric of many things; `--json` has all."""
+
+
+def _shown(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Metrics in their order, of many things the largest few."""
+    from itertools import groupby
+
+    for _, group in groupby(values.items(), key=lambda item: item[0].split("@", 1)[0]):
+        several = list(group)
+        if len(several) > LARGEST + 1:
+            several = sorted(several, key=lambda item: -item[1])[:LARGEST]
+        yield from several
+
+
 def _print(bundle: str, found: Measurement) -> None:
     from hydra_dse.bundle.metrics import metrics as known
     from hydra_dse.cli.tables import console, print_table
@@ -158,10 +174,13 @@ def _print(bundle: str, found: Measurement) -> None:
 
     described = known()
     rows = []
-    for name, value in found.values.items():
+    for name, value in _shown(found.values):
         metric = described[name.split("@", 1)[0]]
         rows.append((name, metric.category, number(value), metric.unit))
     print_table(f"{bundle}: metrics", ("metric", "category", "value", "unit"), rows, left=2)
+    hidden = len(found.values) - len(rows)
+    if hidden:
+        console().print(f"{hidden} smaller values of links and memories are left out; --json has all")
     if found.unavailable:
         reasons = [(name, why) for name, why in found.unavailable.items()]
         print_table("not available", ("metric", "because"), reasons, left=2)

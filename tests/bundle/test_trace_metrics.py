@@ -163,11 +163,24 @@ def test_links_and_memories_have_a_bandwidth_each(tmp_path: Path) -> None:
 
 
 def test_work_that_the_devices_cannot_do_in_the_time_is_a_warning(tmp_path: Path) -> None:
-    steps = [step(i, i * 10.0, 10.0) for i in range(4)]
+    """Sixteen iterations do the work of sixteen output tokens; a quarter of the time something computes."""
+    steps = [step(i, i * 10.0, 10.0) for i in range(16)]
     found = evaluate(measure(write_bundle(tmp_path / "b", [*steps, span("gemm", 0, 40)])))
     flops = (2 * (8030261248 - 1050673152) + 4 * 32 * 32 * 128 * 128) * 4 * 128
-    assert found.values["implied_mfu"] == pytest.approx(flops / (10e-6 * 2 * 312e12))
-    assert any("contradict each other" in warning for warning in found.warnings)
+    assert found.values["implied_mfu"] == pytest.approx(flops / (160e-6 * 2 * 312e12))
+    assert found.values["implied_mfu_of_compute_time"] == pytest.approx(flops / (40e-6 * 2 * 312e12))
+    assert sum("contradict each other" in warning for warning in found.warnings) == 2
+
+
+def test_a_part_of_a_serving_batch_implies_no_mfu(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "b", [*(step(i, i * 10.0, 10.0) for i in range(4)), span("gemm", 0, 40)])
+    assert reason(folder, "implied_mfu") == "the trace shows 4 iterations of a batch that takes 16 (output_len)"
+
+
+def test_flops_that_kernels_record_are_held_against_span_and_peak(tmp_path: Path) -> None:
+    events = [span("gemm", 0, 50, args={"flops": 3.12e9}), span("gemm", 50, 50, args={"flops": 3.12e9})]
+    found = values(write_bundle(tmp_path / "b", events, events))
+    assert found["recorded_flops_utilization"] == pytest.approx(4 * 3.12e9 / (100e-6 * 2 * 312e12))
 
 
 @pytest.mark.parametrize(

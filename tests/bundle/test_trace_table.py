@@ -14,14 +14,17 @@ from typing import Any
 import pytest
 from cli.pieces import Answer, call
 
-from bundle.pieces import CARD, changed, collective, span, step, write_bundle
+from bundle.pieces import changed, collective, span, step, write_bundle
 from hydra_dse.bundle.metrics.render import to_csv, to_html
 from hydra_dse.bundle.metrics.table import Row, reason, sort, table
 from hydra_dse.errors import InputError
 
+# Training: a step does the card's work, 22 ms at the peak of two devices.
+TRAINING = changed(("phase: inference", "phase: training"))
+
 
 def events(duration: float = 1e5, talks: bool = True) -> list[dict[str, Any]]:
-    steps = [step(number, number * duration, duration) for number in range(4)]
+    steps = [step(number, number * duration, duration, "ProfilerStep#") for number in range(4)]
     starts = [number * duration for number in range(4)]
     calls = [collective("AllReduce", at + 0.4 * duration, 0.2 * duration, 100) for at in starts] if talks else []
     return [*steps, *(span("gemm", at, 0.5 * duration) for at in starts), *calls]
@@ -31,9 +34,11 @@ def events(duration: float = 1e5, talks: bool = True) -> list[dict[str, Any]]:
 def bundles(tmp_path: Path) -> Path:
     """Two of equal work under other spellings, one of another batch without communication."""
     folder = tmp_path / "all"
-    write_bundle(folder / "a", events(2e5))
-    write_bundle(folder / "b", events(1e5), card=changed(("llama-3.1-8b", "Llama 3.1 8B")))
-    write_bundle(folder / "c", events(1.5e5, talks=False), card=changed(("batch_size: 4", "batch_size: 32")))
+    write_bundle(folder / "a", events(2e5), card=TRAINING)
+    write_bundle(folder / "b", events(1e5), card=changed(("llama-3.1-8b", "Llama 3.1 8B"), card=TRAINING))
+    write_bundle(
+        folder / "c", events(1.5e6, talks=False), card=changed(("batch_size: 4", "batch_size: 32"), card=TRAINING)
+    )
     for name in "abc":
         (folder / name / "run.sh").write_text("vllm serve -tp 2\n")
     return folder
@@ -68,7 +73,7 @@ def test_a_missing_value_has_its_reason_in_the_table(bundles: Path) -> None:
         reason(rows[2], "compute_comm_overlap") == "step markers missing, or no communication kernel within the steps"
     )
     read = list(csv.DictReader(io.StringIO(to_csv(rows))))
-    assert [float(row["avg_step_time"]) for row in read] == pytest.approx([0.2, 0.1, 0.15])
+    assert [float(row["avg_step_time"]) for row in read] == pytest.approx([0.2, 0.1, 1.5])
     assert "compute_comm_overlap: step markers missing" in read[2]["missing"]
     assert read[2]["compute_comm_overlap"] == ""
 
@@ -90,7 +95,7 @@ def recorded(folder: Path, script: str = "run.sh") -> str:
 
 def test_digests_that_match_are_no_flags_and_others_are(bundles: Path) -> None:
     folder = bundles / "a"
-    (folder / "a.yaml").write_text(CARD + recorded(folder))
+    (folder / "a.yaml").write_text(TRAINING + recorded(folder))
     assert flags(folder) == []
     (folder / "run.sh").write_text("something else\n")
     assert [flag[:42] for flag in flags(folder)] == ["launch script run.sh is not the one recorded"[:42]]
@@ -101,7 +106,7 @@ def test_digests_that_match_are_no_flags_and_others_are(bundles: Path) -> None:
 
 
 def test_a_record_that_points_outside_the_folder_is_not_followed(bundles: Path) -> None:
-    (bundles / "a" / "a.yaml").write_text(CARD + "x_chiplet: {run_script: {file: ../b/run.sh, sha256: x}}\n")
+    (bundles / "a" / "a.yaml").write_text(TRAINING + "x_chiplet: {run_script: {file: ../b/run.sh, sha256: x}}\n")
     assert any("names no file of the folder" in flag for flag in flags(bundles / "a"))
 
 

@@ -197,10 +197,13 @@ def _additions() -> None:
               {"json": partial(memory.bandwidth, category=category)}, needs)  # fmt: skip
         _ours(f"{noun}_utilization_max", "", group, NEITHER, f"share of its peak that the busiest {noun} carries",
               {"json": partial(memory.utilization_max, category=category)}, needs)  # fmt: skip
-    _ours("implied_mfu", "", "compute", MAXIMISE, "MFU that card and step time imply together; above 1 is impossible",
+    _ours("implied_mfu", "", "compute", MAXIMISE, "MFU that card and steps imply together; above 1 is impossible",
           {"json": steps.implied_mfu}, ("step markers", "model_arch", "peak"))  # fmt: skip
     _ours("implied_mfu_of_compute_time", "", "compute", MAXIMISE, "the same over the time in which something computes",
           {"json": steps.implied_mfu_of_compute_time}, ("kernels", "step markers", "model_arch", "peak"))  # fmt: skip
+    _ours("recorded_flops_utilization", "", "compute", MAXIMISE,
+          "FLOPs that kernels record over span and peak; above 1 is impossible",
+          {"json": steps.recorded_flops_utilization}, ("args.flops of kernels", "peak"))  # fmt: skip
     _requests()
 
 

@@ -109,7 +109,7 @@ def _source(bundle: Measured, metric: TraceMetric) -> tuple[str | None, str]:
 
 def _warnings(bundle: Measured, values: Mapping[str, float]) -> list[str]:
     found = []
-    for name in ("implied_mfu", "implied_mfu_of_compute_time"):
+    for name in ("implied_mfu", "implied_mfu_of_compute_time", "recorded_flops_utilization"):
         value = values.get(name)
         if value is not None and value > 1.0:
             found.append(

@@ -64,7 +64,7 @@ def requests_of(bundle: Measured) -> Requests:
             first = told.get(words.FIRST_TOKEN, (math.nan, math.nan))[0]
             rows.append((told[words.ARRIVAL][0], first, last, tokens))
     if not rows:
-        raise Unavailable(NO_REQUESTS)
+        raise Unavailable(f"none of {len(found)} requests lies wholly in the trace" if found else NO_REQUESTS)
     return Requests(*np.array(rows, dtype=float).T)
 
 

@@ -198,18 +198,60 @@ def _score_weights(bundle: Measured) -> dict[str, float]:
 
 
 def implied_mfu(bundle: Measured) -> float:
-    """MFU by any step markers: what the card's work and the trace's time imply together; above 1 is impossible."""
-    return flops_per_step(bundle) / (_positive_step_s(bundle) * peak_flops_per_s(bundle))
+    """MFU by the markers of the card's work: what card and trace imply together; above 1 is impossible.
+
+    A training step does the work that the card states.  A serving iteration does not: it takes as many as there are
+    output tokens, so that a trace implies something only where it holds that many.
+    """
+    seconds = mean([float(np.sum(each.duration)) / len(each) for each in _work_steps(bundle)], NO_STEPS)
+    seconds *= _steps_of_the_work(bundle) / 1e6
+    return share(flops_per_step(bundle), seconds * peak_flops_per_s(bundle), "steps have no duration")
 
 
 def implied_mfu_of_compute_time(bundle: Measured) -> float:
-    """The same over the time of the inner steps in which a kernel computes; above 1 is impossible."""
-    busy = []
+    """The same over the time of those steps in which a kernel computes; above 1 is impossible."""
+    steps = _work_steps(bundle)
+    ranks = bundle.with_kernels("json")
+    busy = [
+        float(np.mean(rank.compute.within(each.start, each.start + each.duration)))
+        for rank, each in zip(ranks, steps, strict=False)
+    ]
+    seconds = mean(busy, NO_STEPS) * _steps_of_the_work(bundle) / 1e6
+    return share(flops_per_step(bundle), seconds * peak_flops_per_s(bundle), "no compute kernel runs within the steps")
+
+
+def _work_steps(bundle: Measured) -> list[Steps]:
+    """The steps of each rank with kernels that together do the card's work: inner ones in training, all in serving."""
+    found = []
     for rank in bundle.with_kernels("json"):
-        if rank.steps is not None:
-            inner = rank.steps[1].inner
-            busy.append(float(np.mean(rank.compute.within(inner.start, inner.start + inner.duration))) / 1e6)
-    seconds = mean(busy, NO_STEPS)
-    if seconds <= 0:
-        raise Unavailable("no compute kernel runs within the steps")
-    return flops_per_step(bundle) / (seconds * peak_flops_per_s(bundle))
+        if rank.steps is None:
+            raise Unavailable(NO_STEPS)
+        kind, steps = rank.steps
+        found.append(steps.inner if kind == words.TRAINING_STEP else steps)
+    return found
+
+
+def _steps_of_the_work(bundle: Measured) -> float:
+    """How many steps do the work that the card states.
+
+    Raises:
+        Unavailable: the trace shows a part of a serving batch.
+    """
+    ranks = bundle.with_kernels("json")
+    if ranks[0].steps is None or ranks[0].steps[0] == words.TRAINING_STEP:
+        return 1.0
+    iterations, tokens = len(ranks[0].steps[1]), bundle.number("workload", "data", "output_len")
+    if iterations != tokens:
+        raise Unavailable(f"the trace shows {iterations} iterations of a batch that takes {tokens:g} (output_len)")
+    return float(iterations)
+
+
+def recorded_flops_utilization(bundle: Measured) -> float:
+    """Summed args.flops of all kernels over the span of the trace times the peak; above 1 is impossible."""
+    ranks = bundle.with_kernels("json")
+    told = [rank.trace.flops for rank in ranks if rank.trace.flops is not None]
+    if not told:
+        raise Unavailable("no kernel says its args.flops")
+    spans = [rank.span_us for rank in ranks]
+    seconds = (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e6
+    return share(sum(told), seconds * peak_flops_per_s(bundle), "the trace has no span")

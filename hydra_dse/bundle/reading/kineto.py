@@ -105,6 +105,7 @@ class _Columns:
         self.requests: list[tuple[str, int, float, float]] = []
         self.power: list[tuple[float, float]] = []
         self.skipped: dict[str, int] = {}
+        self.flops: float | None = None
         self._kept: set[object] = {
             None,
             words.KERNEL,
@@ -165,6 +166,9 @@ class _Columns:
     ) -> None:
         blocks = number(arguments.get("blocks per SM"))
         self.kernels.add(start, duration, code, track, math.nan if blocks is None else blocks)
+        flops = number(arguments.get("flops"))
+        if flops is not None:
+            self.flops = (self.flops or 0.0) + flops
         kind = collective_kind(name, arguments.get("Collective name"))
         if kind is not None:
             width = words.DTYPE_BYTES.get(str(arguments.get("dtype")), math.nan)
@@ -256,6 +260,7 @@ class _Columns:
             requests=tuple(self.requests),
             power=(power[:, 0], power[:, 1]) if len(power) else None,
             world_size=world if isinstance(world, int) else None,
+            flops=self.flops,
             skipped=self.skipped,
             truncated=stream.truncated,
         )

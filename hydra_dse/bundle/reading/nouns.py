@@ -137,6 +137,7 @@ class RankTrace:
         steps: marker kind → markers.
         requests: instants of requests: (what, number, µs, tokens).
         power: times in µs and watts from then on.
+        flops: summed `args.flops` of the kernels, None where none says it.
         skipped: why events were left out → how many.
         truncated: what a cut file lacks.
     """
@@ -155,5 +156,6 @@ class RankTrace:
     requests: tuple[tuple[str, int, float, float], ...] = ()
     power: tuple[FloatArray, FloatArray] | None = None
     world_size: int | None = None
+    flops: float | None = None
     skipped: dict[str, int] = field(default_factory=dict)
     truncated: str | None = None
