@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import json_option, set_option
+from hydra_dse.cli.options import bundle_options, json_option, set_option
 
 if TYPE_CHECKING:
+    from hydra_dse.cli.simulation import Simulation
     from hydra_dse.config.overrides import Override
     from hydra_dse.design.nouns import Design
     from hydra_dse.estimator.explain import Explanation
@@ -188,6 +189,7 @@ def estimate(
     help="Write the first replication's requests and iterations to DIR as Parquet.",
 )
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
+@bundle_options
 @set_option
 @json_option
 def simulate(
@@ -201,42 +203,33 @@ def simulate(
     detail: str,
     records: Path | None,
     simulator: str,
+    bundle: str | None,
+    trace_window: str,
+    compress: bool,
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run DESIGN (a YAML file, or RUN:ID) through the discrete-event simulator."""
-    from hydra_dse.config import load_calibration
-    from hydra_dse.design.evaluator import EvaluationOptions
-    from hydra_dse.placement import place_design
-    from hydra_dse.results import Evaluation
-    from hydra_dse.search.estimating import PLACEMENT_SEED
-    from hydra_dse.studies import find_simulator
-    from hydra_dse.workload import served as models_of
+    from hydra_dse.cli.simulation import Simulation
+    from hydra_dse.errors import Fault, InputError
 
-    loaded, served = load_pair(design, workload, model, overrides)
-    engine = find_simulator(simulator)
-    placed, violations = place_design(loaded, [kind.model for kind in models_of(served)], PLACEMENT_SEED)
-    provenance: dict[str, object] = {
-        "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
-        "calibration": calibration, "overrides": list(overrides), "simulator": simulator,
-        "requests": requests, "replications": replications, "seed": seed,
-        "detail": detail,
-    }  # fmt: skip
-    if violations:
-        evaluation = Evaluation("simulated", metrics={}, violations=tuple(violations))
+    run = Simulation(design, workload, model, calibration, requests, replications, seed, detail, simulator, overrides)
+    if bundle is None:
+        with _records(records, run) as sink:
+            evaluation = run.evaluate(sink)
     else:
-        options = EvaluationOptions(requests=requests, replications=replications, detail=detail)
-        with _records(records, served, provenance) as sink:
-            evaluation = engine.evaluate([placed], served, load_calibration(calibration), options, seed, sink)[0]
-    show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json)
+        from hydra_dse.cli.bundles import simulate_into
+
+        if records is not None:
+            raise InputError(Fault("cannot be written beside a bundle: run it twice", file="--records"))
+        evaluation = simulate_into(run, Path(bundle), trace_window, compress)
+    show(evaluation, run.title, run.provenance(), as_json)
 
 
-def _records(
-    folder: Path | None, workload: Workload, about: Mapping[str, object]
-) -> contextlib.AbstractContextManager[RecordSink | None]:
-    """Where records go: to Parquet files, or nowhere."""
-    if folder is None:
+def _records(folder: Path | None, run: Simulation) -> contextlib.AbstractContextManager[RecordSink | None]:
+    """Where records go: to Parquet files, or nowhere; nothing is written of a design that has no place."""
+    if folder is None or run.placed[1]:
         return contextlib.nullcontext()
     from hydra_dse.studies.records import ParquetRecords
 
-    return ParquetRecords(folder, [kind.name for kind in workload.classes], about)
+    return ParquetRecords(folder, [kind.name for kind in run.pair[1].classes], run.provenance())

@@ -32,6 +32,26 @@ def set_option(command: Command) -> Command:
     )(command)
 
 
+def bundle_options(command: Command) -> Command:
+    """`--bundle`, `--trace-window` and `--gzip`: what is written of a simulation beside its result."""
+    for option in (
+        click.option("--gzip", "compress", is_flag=True, help="Write a .gz beside each trace of the bundle."),
+        click.option(
+            "--trace-window",
+            default="8",
+            show_default=True,
+            metavar="WINDOW",
+            help="What the trace shows: 16 iterations of every engine after the warm-up, 200:16 from the 200th on, "
+            "or 0.5s, 10s:0.5s.",
+        ),
+        click.option(
+            "--bundle", type=click.Path(), metavar="DIR", help="Write traces, card, launch script and metrics to DIR."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def print_json(data: Mapping[str, object]) -> None:
     """Write one JSON object with its schema version; NaN and infinity never appear in it."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2, allow_nan=False, default=str)

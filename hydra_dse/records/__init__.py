@@ -3,5 +3,32 @@
 from __future__ import annotations
 
 from hydra_dse.records.nouns import IterationBlock, IterationRecord, RecordSink, Visit
+from hydra_dse.records.spans import (
+    HandoffSpan,
+    IterationSpan,
+    OperatorSpan,
+    PackageLayout,
+    Resource,
+    ResourceSpan,
+    Span,
+    SpanSink,
+    TraceWindow,
+    TransferSpan,
+)
 
-__all__ = ["IterationBlock", "IterationRecord", "RecordSink", "Visit"]
+__all__ = [
+    "HandoffSpan",
+    "IterationBlock",
+    "IterationRecord",
+    "IterationSpan",
+    "OperatorSpan",
+    "PackageLayout",
+    "RecordSink",
+    "Resource",
+    "ResourceSpan",
+    "Span",
+    "SpanSink",
+    "TraceWindow",
+    "TransferSpan",
+    "Visit",
+]

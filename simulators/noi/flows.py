@@ -40,6 +40,7 @@ class Route:
         stripes: pairs of source and target on each resource, shape (resources,).
         hops: links of the longest path.
         pairs: number of pairs.
+        carried: bytes on each resource per operand byte, shape (resources,); None where nobody accounts for them.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Route:
     stripes: FloatArray
     hops: int
     pairs: int
+    carried: FloatArray | None = None
 
 
 class FlowNetwork:

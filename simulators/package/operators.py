@@ -22,7 +22,7 @@ from simulators.noi import FluidProcessor, Job
 from simulators.noi.flows import FlowNetwork
 from simulators.package.coefficients import PlacedHardware
 from simulators.package.cost import PackageCost
-from simulators.package.events import PackageExecution
+from simulators.package.events import Action, PackageExecution
 from simulators.package.execution import Iteration, run_alone
 from simulators.package.program import PoolProgram, Program
 from simulators.package.reuse import BlockReuse
@@ -67,6 +67,7 @@ class OperatorProcessor:
     def __init__(self, env: simpy.Environment, network: FlowNetwork) -> None:
         self.env = env
         self.package = PackageExecution(network)
+        self.make: Callable[[PackageExecution, Program, Action], Iteration] = Iteration
         self.jobs = 0
         self._timer = 0
 
@@ -89,7 +90,7 @@ class OperatorProcessor:
         program = job.program_of(job)
         if not isinstance(program, Program):
             raise InvariantBroken(f"an iteration has a {type(program).__name__} for a program")
-        Iteration(self.package, program, lambda: self._ended(done))
+        self.make(self.package, program, lambda: self._ended(done))
         self._plan()
         return done
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.mapping import ExecutionGroup, MappedOperator, Transfer
 from hydra_dse.model.operators import Batch, Demand
-from hydra_dse.operator_cost import DieShare, activity, compute_time_s, launch_s
+from hydra_dse.operator_cost import DieRates, DieShare, activity, compute_time_s, launch_s
 from simulators.iteration import Composition
 from simulators.noi.flows import FlowNetwork, Route, stripes_on
 from simulators.package.coefficients import PlacedHardware
@@ -45,6 +45,7 @@ class Step:
         overhead_s: fixed cost of an instance.
         gather_latency_s, read_latency_s, reduce_latency_s: of the longest path.
         buffer_need, write_need: SRAM that its reads (writes) need over what the tightest of its dies has for them.
+        demand, totals: what it asks for and the batch it does so for, for accounts.
     """
 
     name: str
@@ -62,6 +63,8 @@ class Step:
     reduce_latency_s: float
     buffer_need: float
     write_need: float
+    demand: Demand | None = None
+    totals: Batch | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +105,13 @@ class PoolProgram:
         self._known: dict[object, int | None] = {}
         self._expert_fetch: dict[int, list[FloatArray]] = {}
         latency_s = hardware.package.link.latency_s
-        self._operators = [
-            _PlacedStep(self, each, mapped.groups[each.group], latency_s, at)
-            for at, each in enumerate(mapped.operators)
+        self.operators = [
+            PlacedStep(self, each, mapped.groups[each.group], latency_s, at) for at, each in enumerate(mapped.operators)
         ]
 
     def program(self, batch: Composition) -> Program:
         """Return the program of an iteration with this composition."""
-        steps = tuple(operator.step(batch) for operator in self._operators)
+        steps = tuple(operator.step(batch) for operator in self.operators)
         running = [step.compute_s > 0.0 or step.read_bytes > 0.0 or bool(step.gathers) for step in steps]
         blocks = tuple(tuple(at for at in block if running[at]) for block in self.blocks)
         whole = tuple(block for block in blocks if block)
@@ -145,7 +147,8 @@ class PoolProgram:
             if at[site] != group.dies[die]:
                 ends = (group.dies[die], at[site]) if write else (at[site], group.dies[die])
                 paths.append((links.path(*ends), fetch[site, die]))
-        return self._register(f"{kind} {'write' if write else 'read'}", busy, stripes, paths)
+        carried = np.concatenate((fetch.sum(axis=1), np.zeros(links.count)))
+        return self._register(f"{kind} {'write' if write else 'read'}", busy, stripes, paths, carried)
 
     def transfer_route(self, transfer: Transfer) -> int | None:
         """Route of activations between dies."""
@@ -158,24 +161,37 @@ class PoolProgram:
                 for row, column in np.argwhere(transfer.share > 0.0).tolist()
                 if transfer.sources[row] != transfer.targets[column]
             ]
-            self._known[key] = self._register(f"activations ({transfer.kind})", busy, np.zeros(len(busy)), paths)
+            nothing = np.zeros(len(busy))
+            self._known[key] = self._register(f"activations ({transfer.kind})", busy, nothing, paths, nothing.copy())
         return self._known[key]
 
     def _register(
-        self, name: str, busy: FloatArray, stripes: FloatArray, paths: list[tuple[tuple[int, ...], float]]
+        self,
+        name: str,
+        busy: FloatArray,
+        stripes: FloatArray,
+        paths: list[tuple[tuple[int, ...], float]],
+        carried: FloatArray,
     ) -> int | None:
         sites, capacity = self.hardware.site_count, self.hardware.links.capacity_bytes_per_s
         for path, share in paths:
             busy[[sites + link for link in path]] += share / capacity
+            carried[[sites + link for link in path]] += share
         if not busy.any():
             return None
         stripes = stripes + stripes_on([path for path, _ in paths], len(busy), sites)
         hops = max((len(path) for path, _ in paths), default=0)
-        return self.network.add(Route(f"{self.placed.name}: {name}", busy, stripes, hops, len(paths)))
+        return self.network.add(Route(f"{self.placed.name}: {name}", busy, stripes, hops, len(paths), carried))
 
 
-class _PlacedStep:
-    """An operator of a pool, ready to become a step."""
+class PlacedStep:
+    """An operator of a pool, ready to become a step.
+
+    Attributes:
+        placed: the operator on its dies.
+        transfers: kind and elements per row of what it moves between dies, and the dies concerned.
+        weight_die, cache_die: share of its weights (caches) that each of its dies reads.
+    """
 
     def __init__(
         self, pool: PoolProgram, mapped: MappedOperator, group: ExecutionGroup, latency_s: float, at: int
@@ -200,6 +216,10 @@ class _PlacedStep:
             if route is not None:
                 per_row = transfer.elements_per_token * self.precision.activation_bytes
                 (self.reduces if transfer.kind in ("reduce", "combine") else self.gathers).append((route, per_row))
+        self.transfers = tuple(
+            (each.kind, each.elements_per_token, tuple(sorted({*each.sources, *each.targets})))
+            for each in mapped.transfers
+        )
         hops = [sum(routes[route].hops for route, _ in each) for each in (self.gathers, self.reduces)]
         read_hops = max(
             (routes[r].hops for r in (self.weights, self.caches[0], self.caches[2]) if r is not None), default=0
@@ -252,6 +272,8 @@ class _PlacedStep:
             reduce_latency_s=self.latencies_s[2] if rows else 0.0,
             buffer_need=float((need / room).max(initial=0.0)),
             write_need=float((self.cache_die * sum(written) / room).max(initial=0.0)),
+            demand=demand,
+            totals=totals,
         )
 
     def _weights_on_dies(self, demand: Demand, rows: float) -> FloatArray:
@@ -270,17 +292,24 @@ class _PlacedStep:
 
     def _compute_s(self, demand: Demand, totals: Batch, on_die: FloatArray) -> float:
         """Time of the slowest die."""
+        parts = self._die_parts(demand, on_die)
+        return max(float(compute_time_s(self.operator, demand, totals, rates, share)) for _, rates, share in parts)
+
+    def die_parts(self, demand: Demand) -> list[tuple[str, DieRates, DieShare]]:
+        """Die group, rates and share of the dies that differ."""
+        return self._die_parts(demand, self._weights_on_dies(demand, float(demand.rows)))
+
+    def _die_parts(self, demand: Demand, on_die: FloatArray) -> list[tuple[str, DieRates, DieShare]]:
         experts = self.placed.experts
         if experts is None:
-            parts = [(part.rates, part.share) for part in self.placed.dies]
-        else:
-            share = on_die / (self.placed.streamed or 1.0) / max(float(demand.weight_bytes), 1e-300)
-            loads = experts.placement.load_share.tolist()
-            parts = [
-                (rates, DieShare(load, parallelism="expert", weights=part))
-                for rates, load, part in zip(experts.rates, loads, share.tolist(), strict=True)
-            ]
-        return max(float(compute_time_s(self.operator, demand, totals, rates, share)) for rates, share in parts)
+            return [(part.name, part.rates, part.share) for part in self.placed.dies]
+        share = on_die / (self.placed.streamed or 1.0) / max(float(demand.weight_bytes), 1e-300)
+        names = [self.pool.hardware.die_names[die] for die in self.group.dies]
+        loads = experts.placement.load_share.tolist()
+        return [
+            (name, rates, DieShare(load, parallelism="expert", weights=part))
+            for name, rates, load, part in zip(names, experts.rates, loads, share.tolist(), strict=True)
+        ]
 
 
 def _flows(found: object) -> tuple[Flow, ...]:

@@ -21,6 +21,7 @@ from simulators.noi import Processor
 from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost, PlacedHardware
 from simulators.package.operators import MemoCost, MemoProcessor, OperatorCost, OperatorProcessor
+from simulators.package.program import PoolProgram
 from simulators.package.usage import Contended, keep_contended
 from simulators.serving.elastic import elastic_costs
 from simulators.serving.memory import CacheShape
@@ -123,8 +124,18 @@ def _system(
         swapped=other_phase,
         processor=processor,
         leaps=detail != "operators",
+        programs={
+            name: partial(_program, costs[name], name, model, network) for name in pool_names(design) if name in costs
+        },
     )
     return costs, system, tables
+
+
+def _program(cost: PackageCost, pool: str, model: Model, network: FlowNetwork) -> PoolProgram:
+    """The operators of the iterations of a pool: those that are executed where they are."""
+    if isinstance(cost, OperatorCost):
+        return cost.programs
+    return PoolProgram(cost.hardware, pool, block_names(model, cost.hardware.pipeline), network)
 
 
 def _exchanged(design: Design, model: Model, calibration: CalibrationSet) -> dict[str, PackageCost]:

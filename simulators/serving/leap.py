@@ -40,7 +40,7 @@ class Leaper:
 
     def leap(self, engine: Engine, plan: Plan) -> simpy.Event | None:
         """Book a stretch that starts now and return the event of its end; None if steps go one by one."""
-        if not self.enabled or engine.last_duration_s <= 0.0:
+        if not self.enabled or engine.last_duration_s <= 0.0 or self.server.tracing:
             return None
         if not self._undisturbed(engine):
             return self._leap_beside(engine, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import IterationCost, Work
 from simulators.noi import FluidProcessor, Processor, SoloProcessor
+from simulators.package.program import PoolProgram
 from simulators.serving.emitting import gains_of
 from simulators.serving.engine import Engine, EngineLimits, PromptTimes
 from simulators.serving.entrance import Entrance
@@ -29,6 +30,7 @@ from simulators.serving.roles import Roles, RoleSwitcher
 from simulators.serving.routes import Router
 from simulators.serving.sequence import Sequence
 from simulators.serving.tasks import OldestFirst, PromptThief, StepThief, settle, share_decoding
+from simulators.serving.tracing import Tracer
 from simulators.serving.waiting import ClassRules, WaitingQueue
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class System:
         processor: makes what executes iterations; None for the fair sharing of whole iterations.
         leaps: whether durations of iterations alone are those of the costs, so that decode steps may be leaped over.
         seed: of the tokens that decode steps emit, where these are drawn.
+        programs: makes the operators of the iterations of a pool, for traces.
     """
 
     policy: Policy
@@ -64,6 +67,7 @@ class System:
     processor: Callable[[simpy.Environment], Processor] | None = None
     leaps: bool = True
     seed: int = 0
+    programs: Mapping[str, Callable[[], PoolProgram]] = field(default_factory=dict)
 
 
 class Server:
@@ -119,6 +123,10 @@ class Server:
         else:
             self.processor, self._admissions = package.processor, package.admissions
             package.add(self)
+        self.tracer = sink if isinstance(sink, Tracer) else None
+        if self.tracer is not None:
+            self.tracer.attach(self)
+            self.tracer.execute(self.processor)
         self.takes_any_work = bool(system.swapped)
         if self.policy.task_map == "fcfs":
             share_decoding(self)
@@ -157,6 +165,8 @@ class Server:
     def mark(self) -> None:
         """Take the running totals now."""
         now = self.env.now
+        if self.tracer is not None:
+            self.tracer.marked()
         self.memory.integrate(now)
         self.decoding_time.integrate(now)
         recorder = self.recorder
@@ -323,8 +333,16 @@ class Server:
         if self.system.handoff is None:
             self._ready(sequence)
         else:
+            began_s = self.env.now
             transfer = self.processor.run(self.system.handoff(sequence.target))
+            transfer.callbacks.append(lambda _: self._note_handoff(sequence, began_s))
             transfer.callbacks.append(lambda _: self._ready(sequence))
+
+    def _note_handoff(self, sequence: Sequence, began_s: float) -> None:
+        if self.tracer is not None:
+            shape = self.memory.shape
+            moved = sequence.target * shape.kv_bytes_per_token + shape.state_bytes_per_sequence
+            self.tracer.handed_over(sequence.request, began_s, self.env.now, moved)
 
     def _ready(self, sequence: Sequence) -> None:
         sequence.home = self.router.choose()
@@ -389,6 +407,13 @@ class Server:
         """Pass the record of an iteration on."""
         if self.recorder.sink is not None:
             self.recorder.sink.iteration(engine.record(self.env.now, work))
+        if self.tracer is not None:
+            self.tracer.started(self, engine, work)
+
+    @property
+    def tracing(self) -> bool:
+        """Whether iterations have to come one by one, for a trace."""
+        return self.tracer is not None and not self.tracer.closed
 
     @property
     def prompts(self) -> int:
@@ -397,6 +422,8 @@ class Server:
 
     def iteration_ended(self, ended: Engine) -> None:
         """Let engines that wait for memory look again, and dies that change roles leave."""
+        if self.tracer is not None:
+            self.tracer.ended(self, ended)
         if self.switcher is not None:
             self.switcher.iteration_ended(ended)
         if self.takes_any_work:

@@ -13,7 +13,7 @@ from hydra_dse.errors import Fault, InputError, InvariantBroken
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_violations
 from hydra_dse.physical import area_mm2, interposer_mm2, package_violations, static_power_w
-from hydra_dse.records.nouns import RecordSink
+from hydra_dse.records import RecordSink, SpanSink
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.rng import derive
 from hydra_dse.workload import Renewal, at_rate, check_order, served
@@ -36,6 +36,7 @@ from simulators.serving.metrics import (
 from simulators.serving.mix import Mix, serve
 from simulators.serving.reuse_metrics import add_reuse
 from simulators.serving.run import Outcome, warm_requests
+from simulators.serving.tracing import Tracer
 
 QUEUED_PER_SLOT = 8
 """A saturation run has at least this many requests per sequence in service, so that it has a steady part."""
@@ -145,6 +146,8 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     violation = _oversize(mix, [*inputs.offered, *queued])
     if violation is not None:
         return Evaluation("simulated", {}, violations=(violation,))
+    if isinstance(sink, SpanSink):
+        sink = Tracer(sink, tuple(model.name for model in models), static_power_w(design.package))
     runs = [
         serve(_seeded(mix, inputs.seed, number), requests, inputs.options.warmup_share, sink if number == 0 else None)
         for number, requests in enumerate(inputs.offered)

@@ -1,0 +1,25 @@
+"""Writing bundles: traces of a run, its card, its launch script and its metrics."""
+
+from __future__ import annotations
+
+from hydra_dse.bundle.writing.bundle import METRICS, SCRIPT, BundleWriter, Recipe, parse_window
+from hydra_dse.bundle.writing.card import card_of
+from hydra_dse.bundle.writing.check import check_traces, events_of
+from hydra_dse.bundle.writing.files import TIMELINE_FILE, digest_of, rank_file, sha256
+from hydra_dse.bundle.writing.sink import TraceSink
+
+__all__ = [
+    "METRICS",
+    "SCRIPT",
+    "TIMELINE_FILE",
+    "BundleWriter",
+    "Recipe",
+    "TraceSink",
+    "card_of",
+    "check_traces",
+    "digest_of",
+    "events_of",
+    "parse_window",
+    "rank_file",
+    "sha256",
+]

@@ -1,0 +1,363 @@
+"""Spans of a run as trace events, written while the run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hydra_dse.bundle import conventions as words
+from hydra_dse.bundle.writing import names
+from hydra_dse.bundle.writing.files import TIMELINE, Event, TraceFiles, microseconds, nanoseconds
+from hydra_dse.bundle.writing.requests import request_events
+from hydra_dse.bundle.writing.segments import segments_of
+from hydra_dse.errors import InvariantBroken
+from hydra_dse.records import (
+    HandoffSpan,
+    IterationBlock,
+    IterationRecord,
+    IterationSpan,
+    OperatorSpan,
+    PackageLayout,
+    ResourceSpan,
+    Span,
+    TraceWindow,
+    TransferSpan,
+    Visit,
+)
+
+FIRST_STREAM = 7
+"""Number of the first stream of a rank."""
+
+
+@dataclass
+class WindowWork:
+    """What the iterations of the window did, for the card."""
+
+    iterations: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    decode_sequences: int = 0
+    decode_iterations: int = 0
+    flops: float = 0.0
+    start_s: float = float("inf")
+    end_s: float = 0.0
+    energy_j: float = 0.0
+
+    def add(self, span: IterationSpan) -> None:
+        """Count an iteration."""
+        self.iterations += 1
+        self.prompt_tokens += span.prefill_tokens
+        self.output_tokens += span.emitted_tokens
+        self.decode_sequences += span.decode_sequences
+        self.decode_iterations += span.decode_sequences > 0
+        self.start_s, self.end_s = min(self.start_s, span.start_s), max(self.end_s, span.end_s)
+        self.energy_j += span.energy_j
+
+
+class RequestedWork:
+    """What was asked of a run: counts and a digest of all requests."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int, int, float]] = []
+
+    def add(self, record: Visit) -> None:
+        """Take a request."""
+        lengths = (record.prompt_tokens, record.output_tokens)
+        self._rows.append((record.request, record.class_index, *lengths, record.arrival_s))
+
+    def as_block(self) -> dict[str, object]:
+        """The block `unit_of_work` of a card."""
+        text = "".join(f"{row[1]} {row[2]} {row[3]} {row[4]!r}\n" for row in sorted(self._rows))
+        return {
+            "kind": "request",
+            "requests": len(self._rows),
+            "prompt_tokens": sum(row[2] for row in self._rows),
+            "output_tokens": sum(row[3] for row in self._rows),
+            "workload_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        }
+
+    @property
+    def mean_lengths(self) -> tuple[float, float]:
+        """Mean prompt and output tokens."""
+        count = max(1, len(self._rows))
+        return sum(row[2] for row in self._rows) / count, sum(row[3] for row in self._rows) / count
+
+
+@dataclass
+class _Tracks:
+    """Track numbers of the streams of one process, in the order in which they come up."""
+
+    known: dict[str, int] = field(default_factory=dict)
+
+
+class TraceSink:
+    """A span sink that writes the traces of a bundle.
+
+    Args:
+        folder: of the bundle; it exists.
+        window: which iterations leave spans.
+    """
+
+    def __init__(self, folder: Path, window: TraceWindow) -> None:
+        self.window = window
+        self.work = WindowWork()
+        self._folder = folder
+        self._files: TraceFiles | None = None
+        self._layout = PackageLayout((), (), 2.0, 0.0)
+        self._tracks: dict[int, _Tracks] = {}
+        self._visits: list[Visit] = []
+        self._iterations: dict[int, IterationSpan] = {}
+        self._ends: dict[float, tuple[int, int]] = {}
+        self._collectives = 0
+        self._requested = RequestedWork()
+        self._watts: dict[str, float] = {}
+        self._watts_due: list[tuple[int, str, float]] = []
+
+    # -- records ----------------------------------------------------------------------------------------------
+
+    def layout(self, layout: PackageLayout) -> None:
+        """Open the files."""
+        self._layout = layout
+        self._files = files = TraceFiles(self._folder, len(layout.dies))
+        for rank, name in enumerate(layout.dies):
+            _name_process(files, rank, f"{name} (rank {rank})", rank, (TIMELINE, rank))
+        for order, (process, name) in enumerate(names.PROCESSES.items()):
+            _name_process(files, process, name, order - len(names.PROCESSES), (TIMELINE, 0))
+        self._watts["static"] = layout.static_power_w
+
+    @property
+    def files(self) -> TraceFiles:
+        """The open files."""
+        if self._files is None:
+            raise InvariantBroken("spans came before the layout of the package")
+        return self._files
+
+    def visit(self, record: Visit) -> None:
+        """Keep a visit that the window may see."""
+        self._requested.add(record)
+        if self.work.iterations == 0 or record.arrival_s <= self.work.end_s:
+            self._visits.append(record)
+
+    def iteration(self, record: IterationRecord) -> None:
+        """Drop it: spans say more."""
+
+    def iteration_block(self, block: IterationBlock) -> None:
+        """Drop it."""
+
+    def settled(self, time_s: float) -> None:
+        """Write what is due."""
+        self._settle_power(nanoseconds(time_s))
+        self.files.settle(nanoseconds(time_s))
+
+    def span(self, span: Span) -> None:
+        """Write a span."""
+        if isinstance(span, OperatorSpan):
+            self._operator(span)
+        elif isinstance(span, TransferSpan):
+            self._transfer(span)
+        elif isinstance(span, ResourceSpan):
+            self._resource(span)
+        elif isinstance(span, IterationSpan):
+            self._iteration(span)
+        else:
+            self._handoff(span)
+
+    def close(self, compress: bool = False) -> dict[str, str]:
+        """Finish the files and return their digests by name; none where the run never began."""
+        if self._files is None:
+            return {}
+        for event, start, length in self._request_events():
+            self.files.add(event, start, length, (TIMELINE, 0))
+        self._settle_power(None)
+        return self._files.close(compress)
+
+    def unit_of_work(self) -> dict[str, object]:
+        """All requests of the run, for the card."""
+        return self._requested.as_block()
+
+    @property
+    def mean_lengths(self) -> tuple[float, float]:
+        """Mean prompt and output tokens of the requests; 0 where there were none."""
+        return self._requested.mean_lengths
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def _add(self, event: Event, start_s: float, end_s: float, files: tuple[int, ...]) -> None:
+        """Add a complete event; one that would last less than a nanosecond is left out."""
+        start, end = nanoseconds(start_s), nanoseconds(end_s)
+        if end > start:
+            times = {"ts": microseconds(start), "dur": microseconds(end - start)}
+            self.files.add({"ph": "X", **event, **times}, start, end - start, files)
+
+    def _track(self, process: int, name: str, files: tuple[int, ...]) -> int:
+        known = self._tracks.setdefault(process, _Tracks()).known
+        if name not in known:
+            known[name] = FIRST_STREAM + len(known)
+            about = {"ph": "M", "pid": process, "tid": known[name]}
+            self.files.describe({**about, "name": "thread_name", "args": {"name": name}}, files)
+            order = {"sort_index": known[name]}
+            self.files.describe({**about, "name": "thread_sort_index", "args": order}, files)
+        return known[name]
+
+    def _label(self, span: IterationSpan) -> str:
+        model = f" {span.model}" if span.model else ""
+        return f"{span.pool} {span.engine}{model}"
+
+    def _iteration(self, span: IterationSpan) -> None:
+        self.work.add(span)
+        self._iterations = {n: it for n, it in self._iterations.items() if it.end_s > span.start_s}
+        self._iterations[span.number] = span
+        label = self._label(span)
+        name = f"{words.SERVING_STEP}{span.number}"
+        args = {
+            "pool": span.pool, "engine": span.engine, "prefill_tokens": span.prefill_tokens,
+            "prefill_sequences": span.prefill_sequences, "decode_sequences": span.decode_sequences,
+            "decode_context_tokens": span.decode_context_tokens, "emitted_tokens": span.emitted_tokens,
+            "stretch": span.stretch, "energy_j": span.energy_j, "model": span.model,
+        }  # fmt: skip
+        event = {"name": name, "cat": words.ANNOTATION}
+        for rank in span.dies:
+            files = (TIMELINE, rank)
+            track = self._track(rank, f"steps of {label}", files)
+            self._add({**event, "pid": rank, "tid": track, "args": args}, span.start_s, span.end_s, files)
+        track = self._track(names.ENGINES, label, (TIMELINE, 0))
+        # On the engines' own track it has another category: tools count the markers of a rank.
+        whole = {"name": name, "cat": names.OPERATOR, "pid": names.ENGINES, "tid": track, "args": args}
+        self._add(whole, span.start_s, span.end_s, (TIMELINE, 0))
+        self._ends[span.end_s] = (track, nanoseconds(span.start_s))
+        binding = {"iteration": span.number, "binding": names.HOST}
+        self._segment(track, names.HOST, span.start_s, span.start_s + span.host_s, binding)
+        self._segment(track, names.DRAIN, span.drained_s, span.end_s, {**binding, "binding": "writes"})
+        self._counters(span, label)
+
+    def _segment(self, track: int, name: str, start_s: float, end_s: float, args: dict[str, object]) -> None:
+        event = {"name": name, "cat": names.SEGMENT, "pid": names.ENGINES, "tid": track, "args": args}
+        self._add(event, start_s, end_s, (TIMELINE, 0))
+
+    def _counters(self, span: IterationSpan, label: str) -> None:
+        values = {"queue": span.waiting, "batch": span.batch, "cache_share": span.cache_share}
+        for name, value in values.items():
+            self._counter(name, {label: float(value)}, span.start_s)
+        watts = span.energy_j / (span.end_s - span.start_s) if span.end_s > span.start_s else 0.0
+        self._watts_due.append((nanoseconds(span.start_s), label, watts))
+        self._watts_due.append((nanoseconds(span.end_s), label, 0.0))
+
+    def _settle_power(self, time_ns: int | None) -> None:
+        """Say what the power is after each change before an instant: all engines add up, so in order of time."""
+        due = sorted((each for each in self._watts_due if time_ns is None or each[0] < time_ns), key=_time)
+        self._watts_due = [each for each in self._watts_due if time_ns is not None and each[0] >= time_ns]
+        for number, (start, label, watts) in enumerate(due):
+            self._watts[label] = watts
+            if number + 1 == len(due) or due[number + 1][0] > start:
+                self._counter_at(words.POWER, dict(self._watts), start)
+
+    def _counter(self, name: str, values: dict[str, float], time_s: float) -> None:
+        self._counter_at(name, values, nanoseconds(time_s))
+
+    def _counter_at(self, name: str, values: dict[str, float], start: int) -> None:
+        event = {"ph": "C", "name": name, "pid": names.COUNTERS, "tid": 0, "ts": microseconds(start), "args": values}
+        self.files.add(event, start, 0, (TIMELINE, 0))
+
+    def _operator(self, span: OperatorSpan) -> None:
+        iteration = self._iterations[span.iteration]
+        label = self._label(iteration)
+        track = self._track(names.ENGINES, label, (TIMELINE, 0))
+        args = {"iteration": span.iteration, "kind": span.kind, "block": span.block}
+        event = {"name": span.name, "cat": names.OPERATOR, "pid": names.ENGINES, "tid": track, "args": args}
+        self._add(event, span.start_s, span.ended_s, (TIMELINE, 0))
+        for part in segments_of(span, self._layout):
+            self._segment(track, part.name, part.start_s, part.end_s, part.args)
+        self._kernels(span, label)
+        self.work.flops += span.matmul_flops + span.vector_flops
+
+    def _kernels(self, span: OperatorSpan, label: str) -> None:
+        length = span.computed_s - span.gathered_s
+        busy = min(1.0, span.compute_s / length) if length > 0.0 else 0.0
+        for at, rank in enumerate(span.dies):
+            files = (TIMELINE, rank)
+            track = self._track(rank, f"compute of {label}", files)
+            cached = (span.kv_bytes + span.state_bytes) * span.cache_share[at]
+            args = {
+                "stream": track, "blocks per SM": round(busy, 6),
+                "flops": round((span.matmul_flops + span.vector_flops) * span.work[at]),
+                "bytes": round(span.weight_bytes * span.weight_share[at] + cached),
+                "unit": span.unit, "iteration": span.iteration,
+            }  # fmt: skip
+            event = {"name": span.name, "cat": words.KERNEL, "pid": rank, "tid": track, "args": args}
+            self._add(event, span.gathered_s, span.computed_s, files)
+
+    def _transfer(self, span: TransferSpan) -> None:
+        label = self._label(self._iterations[span.iteration])
+        if span.what in names.COLLECTIVES:
+            self._collective(span, label)
+            return
+        way = "write" if span.write else "read"
+        copies = span.what != "weights"
+        for rank in span.dies:
+            name = f"{span.what} {way} of {label}" + (f" ({span.lane})" if span.lane else "")
+            track = self._track(rank, name, (rank,))
+            args = {"stream": track, "bytes": round(span.bytes / len(span.dies)), "operator": span.operator}
+            event = {
+                "name": f"Memcpy DtoD ({span.what} {way})" if copies else "weights",
+                "cat": words.MEMCPY if copies else names.WEIGHTS, "pid": rank, "tid": track, "args": args,
+            }  # fmt: skip
+            self._add(event, span.start_s, span.end_s, (rank,))
+
+    def _collective(self, span: TransferSpan, label: str) -> None:
+        self._collectives += 1
+        size = self._layout.activation_bytes
+        kernel, collective = names.COLLECTIVES[span.what]
+        whole, ranks = max(1, round(span.bytes / size)), len(span.dies)
+        part = max(1, -(-whole // ranks))
+        moved = {"gather": (part, whole), "reduce": (whole, part)}.get(span.what, (part, part))
+        for rank in span.dies:
+            files = (TIMELINE, rank)
+            track = self._track(rank, f"collectives of {label}", files)
+            args = {
+                "stream": track, "Collective name": collective, "In msg nelems": moved[0],
+                "Out msg nelems": moved[1], "dtype": names.DTYPES.get(size, "BFloat16"), "Group size": ranks,
+                "Process Group Ranks": str(list(span.dies)), "External id": self._collectives,
+                "bytes": round(span.bytes / ranks), "kind": span.what, "operator": span.operator,
+                "iteration": span.iteration,
+            }  # fmt: skip
+            event = {"name": kernel, "cat": words.KERNEL, "pid": rank, "tid": track, "args": args}
+            self._add(event, span.start_s, span.end_s, files)
+
+    def _resource(self, span: ResourceSpan) -> None:
+        resource = self._layout.resources[span.resource]
+        process = names.MEMORIES if resource.kind == "memory" else names.LINKS
+        suffix = f" ({span.lane})" if span.lane else ""
+        track = self._track(process, resource.name + suffix, (TIMELINE, 0))
+        args = {
+            resource.kind: resource.name, "bytes": round(span.bytes),
+            "peak_bytes_per_s": resource.peak_bytes_per_s, "busy_us": round(span.busy_s * 1e6, 3),
+        }  # fmt: skip
+        kind = words.MEMORY if resource.kind == "memory" else words.LINK
+        event = {"name": resource.name, "cat": kind, "pid": process, "tid": track, "args": args}
+        self._add(event, span.start_s, span.end_s, (TIMELINE, 0))
+
+    def _handoff(self, span: HandoffSpan) -> None:
+        track = self._track(names.ENGINES, f"hand-off {span.request % 64}", (TIMELINE, 0))
+        args = {"request": span.request, "bytes": round(span.bytes)}
+        event = {"name": "hand-off", "cat": words.MEMCPY, "pid": names.ENGINES, "tid": track, "args": args}
+        self._add(event, span.start_s, span.end_s, (TIMELINE, 0))
+
+    def _request_events(self) -> Iterator[tuple[Event, int, int]]:
+        work = self.work
+        if work.iterations:
+            yield from request_events(self._visits, (work.start_s, work.end_s), self._ends, self._lane)
+
+    def _lane(self, number: int) -> int:
+        return self._track(names.REQUESTS, f"requests {number}", (TIMELINE, 0))
+
+
+def _time(change: tuple[int, str, float]) -> int:
+    return change[0]
+
+
+def _name_process(files: TraceFiles, process: int, name: str, order: int, numbers: tuple[int, ...]) -> None:
+    about = {"ph": "M", "pid": process, "tid": 0}
+    files.describe({**about, "name": "process_name", "args": {"name": name}}, numbers)
+    files.describe({**about, "name": "process_sort_index", "args": {"sort_index": order}}, numbers)

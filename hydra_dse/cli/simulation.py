@@ -1,0 +1,131 @@
+"""A simulation as the command line states it: made once, run with or without a sink, and said again as a command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hydra_dse.design.evaluator import EvaluationOptions
+    from hydra_dse.design.nouns import Design
+    from hydra_dse.hardware.calibration import CalibrationSet
+    from hydra_dse.records import RecordSink
+    from hydra_dse.results import Evaluation, Violation
+    from hydra_dse.workload.nouns import Workload
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One design under one workload, as `hydra-dse simulate` takes it."""
+
+    design: str
+    workload: str
+    model: str | None = None
+    calibration: str = "default"
+    requests: int = 2000
+    replications: int = 3
+    seed: int = 0
+    detail: str = "ledger"
+    simulator: str = "serving"
+    overrides: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def pair(self) -> tuple[Design, Workload]:
+        """The design as it was given and the workload.
+
+        Raises:
+            InputError: a fault of an input.
+        """
+        from hydra_dse.cli.evaluate import load_pair
+
+        return load_pair(self.design, self.workload, self.model, self.overrides)
+
+    @cached_property
+    def placed(self) -> tuple[Design, tuple[Violation, ...]]:
+        """The placed design, and why it cannot be placed where it cannot."""
+        from hydra_dse.placement import place_design
+        from hydra_dse.search.estimating import PLACEMENT_SEED
+        from hydra_dse.workload import served
+
+        design, workload = self.pair
+        placed, violations = place_design(design, [kind.model for kind in served(workload)], PLACEMENT_SEED)
+        return placed, tuple(violations)
+
+    @cached_property
+    def rates(self) -> CalibrationSet:
+        """The calibration."""
+        from hydra_dse.config import load_calibration
+
+        return load_calibration(self.calibration)
+
+    @property
+    def options(self) -> EvaluationOptions:
+        """How long and how often."""
+        from hydra_dse.design.evaluator import EvaluationOptions
+
+        return EvaluationOptions(requests=self.requests, replications=self.replications, detail=self.detail)
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        design, workload = self.pair
+        return f"{design.name or self.design} under {workload.name}"
+
+    def evaluate(self, sink: RecordSink | None = None, design: Design | None = None) -> Evaluation:
+        """Run it; `design`: a placed design instead of its own.
+
+        Raises:
+            InputError: a fault of an input, or no such simulator.
+        """
+        from hydra_dse.results import Evaluation
+        from hydra_dse.studies import find_simulator
+
+        workload, engine = self.pair[1], find_simulator(self.simulator)
+        placed, violations = self.placed
+        if violations:
+            return Evaluation("simulated", metrics={}, violations=violations)
+        return engine.evaluate([design or placed], workload, self.rates, self.options, self.seed, sink)[0]
+
+    def provenance(self) -> dict[str, object]:
+        """Where its result comes from, as `--json` says it."""
+        from hydra_dse.workload import served
+
+        design, workload = self.pair
+        return {
+            "design": self.design, "identity": design.identity, "workload": self.workload,
+            "model": ", ".join(kind.model.name for kind in served(workload)), "calibration": self.calibration,
+            "overrides": list(self.overrides), "simulator": self.simulator, "requests": self.requests,
+            "replications": self.replications, "seed": self.seed, "detail": self.detail,
+        }  # fmt: skip
+
+    def command(self) -> tuple[str, ...]:
+        """The words that run it again from any folder."""
+        words = ["simulate", _anywhere(self.design), "--workload", _anywhere(self.workload)]
+        if self.model is not None:
+            words += ["--model", _anywhere(self.model)]
+        words += ["--calibration", _anywhere(self.calibration), "--requests", str(self.requests)]
+        words += ["--replications", str(self.replications), "--seed", str(self.seed), "--detail", self.detail]
+        words += ["--simulator", self.simulator]
+        for override in self.overrides:
+            words += ["--set", override]
+        return tuple(words)
+
+    def settings(self) -> dict[str, object]:
+        """The same by name, from which it can be made again."""
+        return {
+            "design": _anywhere(self.design), "workload": _anywhere(self.workload),
+            "model": None if self.model is None else _anywhere(self.model),
+            "calibration": _anywhere(self.calibration), "requests": self.requests,
+            "replications": self.replications, "seed": self.seed, "detail": self.detail,
+            "simulator": self.simulator, "overrides": list(self.overrides),
+        }  # fmt: skip
+
+
+def _anywhere(ref: str) -> str:
+    """A reference that means the same from any folder: a path becomes absolute, a bundled name stays."""
+    run, colon, identity = ref.rpartition(":")
+    if colon and run and not Path(ref).exists():
+        return f"{Path(run).resolve()}:{identity}"
+    return str(Path(ref).resolve()) if Path(ref).exists() else ref
