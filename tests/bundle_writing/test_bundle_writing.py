@@ -30,6 +30,7 @@ from hydra_dse.cli.bundles import simulation_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.errors import InputError
 from hydra_dse.model.counts import total_parameters
+from hydra_dse.workload import served
 from simulators.serving import ServingSimulator
 
 Event = dict[str, Any]
@@ -104,8 +105,8 @@ def test_memories_carry_the_weights_once_a_decode_step(bundle: Path) -> None:
     lane = [event for event in _of(bundle, "memory") if start <= event["ts"] and event["ts"] + event["dur"] <= end]
     tracks = {event["tid"] for event in lane}
     moved = sum(event["args"]["bytes"] for event in lane)
-    model = SMALL.pair[1].model
-    weights = 2.0 * (total_parameters(model) - card["workload"]["model"]["model_arch"]["num_params_embedding"] / 2)
+    [kind] = served(SMALL.pair[1])
+    weights = 2.0 * (total_parameters(kind.model) - card["workload"]["model"]["model_arch"]["num_params_embedding"] / 2)
     assert len(tracks) >= 6
     assert moved > 0.9 * weights
     assert all(event["args"]["bytes"] <= event["args"]["peak_bytes_per_s"] * event["dur"] * 1.0001e-6 + 1e6
@@ -189,10 +190,11 @@ def test_the_launch_script_makes_the_same_traces(bundle: Path, tmp_path: Path) -
 
 def test_iterations_executed_by_operators_are_traced_as_they_were(tmp_path: Path) -> None:
     options = EvaluationOptions(requests=10, replications=1, saturate=False, detail="operators")
-    (placed, _), workload = ONE_DIE.placed, ONE_DIE.pair[1]
+    run = replace(ONE_DIE, overrides=(*ONE_DIE.overrides, "workload.lengths={prompt: 64, output: 12}"))
+    (placed, _), workload = run.placed, run.pair[1]
     sink = TraceSink(tmp_path, parse_window("4"))
     with_it, without = (
-        ServingSimulator().evaluate([placed], workload, ONE_DIE.rates, options, 0, each)[0] for each in (sink, None)
+        ServingSimulator().evaluate([placed], workload, run.rates, options, 0, each)[0] for each in (sink, None)
     )
     sink.close()
     assert check_traces(tmp_path) == []
