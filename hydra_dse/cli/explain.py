@@ -101,7 +101,7 @@ def _print_json(found: Comparison) -> None:
 
 def _print_tables(found: Comparison) -> None:
     from hydra_dse.cli.tables import console, print_table
-    from hydra_dse.results.text import number, percent
+    from hydra_dse.results.text import number
 
     out, work = console(), found.equal_work
     if work.equal:
@@ -117,9 +117,7 @@ def _print_tables(found: Comparison) -> None:
     rows += [_cells(row) for row in found.rows if row.phase not in found.totals]
     print_table(f"{found.a} against {found.b}", columns, rows, 2)
     for phase, ((first, share), (second, other)) in found.binding.items():
-        out.print(
-            f"{phase}: {found.a} waits most for {first} ({percent(share)}), {found.b} for {second} ({percent(other)})"
-        )
+        out.print(f"{phase}: {found.a} waits most for {first} ({share:.0%}), {found.b} for {second} ({other:.0%})")
         out.print(f"{phase}: {found.faster(phase) or 'neither'} is faster")
     for lever in found.levers[:6]:
         out.print(
@@ -127,7 +125,7 @@ def _print_tables(found: Comparison) -> None:
         )
     hidden = [n for n in found.overlap if n is not None]
     if len(hidden) == 2:
-        out.print(f"communication hidden by computation: {percent(hidden[0])} and {percent(hidden[1])} (ranks nothing)")
+        out.print(f"communication hidden by computation: {hidden[0]:.0%} and {hidden[1]:.0%} (ranks nothing)")
     for note in found.notes:
         out.print(f"note: {note}")
 
