@@ -28,6 +28,7 @@ COMMANDS: dict[str, Entry] = {
     "estimate": Entry("hydra_dse.cli.evaluate", "estimate", "One design through the Markov-chain estimator."),
     "simulate": Entry("hydra_dse.cli.evaluate", "simulate", "One design through the discrete-event simulator."),
     "explain": Entry("hydra_dse.cli.explain", "explain", "Why one bundle or design beats another."),
+    "whatif": Entry("hydra_dse.cli.whatif", "whatif", "Simulate a bundle again with resources scaled."),
     "model": Entry("hydra_dse.cli.model", "model", "Parameters, caches, FLOPs and bytes of a model."),
     "card": Entry("hydra_dse.cli.card", "card", "Workload cards: check them, print their JSON Schema."),
     "trace": Entry("hydra_dse.cli.trace", "trace", "Metrics of traces, tables of many bundles, checks."),
