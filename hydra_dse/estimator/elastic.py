@@ -168,10 +168,7 @@ class Elastic:
     ) -> tuple[RoleRates, FloatArray]:
         """Rates of the chain, and the squared coefficient of variation of the native service."""
         weight = self.lengths.prompt_bins.weight
-        each = [
-            packed_service(rate[:, None], times, self.lengths, arrival_scv, own_engine=True)[0][:, 0]
-            for times in prompts
-        ]
+        each = [packed_service(rate[:, None], times, self.lengths, arrival_scv)[0][:, 0] for times in prompts]
         service = np.stack([1.0 / (one @ weight) for one in each], axis=1)
         native = each[self.roles.native]
         scv = (native**2 @ weight) * service[:, self.roles.native] ** 2 - 1.0
@@ -201,10 +198,10 @@ class Elastic:
         waiting = np.maximum(roles.waiting, 1e-12)
         alike = (np.sqrt(waiting**2 + 4.0 * waiting) - waiting) / 2.0
         weight = self.lengths.prompt_bins.weight
-        full = packed_service(rate[:, None], mean, self.lengths, arrival_scv, own_engine=True)[2]
+        full = packed_service(rate[:, None], mean, self.lengths, arrival_scv)[2]
         scale = np.ones_like(rate)
         for _ in range(3):
-            each = packed_service(rate[:, None], scaled(mean, scale), self.lengths, arrival_scv, own_engine=True)[0]
+            each = packed_service(rate[:, None], scaled(mean, scale), self.lengths, arrival_scv)[0]
             scale = scale * alike / (rate * (each @ weight)[:, 0])
         queue = prompt_queue(
             rate[:, None],
@@ -214,7 +211,6 @@ class Elastic:
             shortest_first=shortest_first,
             transient=transient,
             phases=phases,
-            own_engine=True,
         )
         if transient is not None:
             return queue

@@ -137,7 +137,9 @@ def test_a_sweep_as_json_names_designs_that_other_commands_take(hydra, inputs):
 
 @pytest.mark.slow
 def test_a_validation_as_json_has_estimate_simulation_and_interval(hydra, workplace):
-    answer = hydra("validate", "run", "--top", "1", "--outside", "0", "--requests", "40", "--replications", "2", "--json")
+    answer = hydra(
+        "validate", "run", "--top", "1", "--outside", "0", "--requests", "40", "--replications", "2", "--json"
+    )
     data = json.loads(answer.out)
     assert data["schema_version"] == 1
     (design,) = {row["design"] for row in data["rows"]}
