@@ -18,8 +18,6 @@ PROCESSORS: dict[str, tuple[float, str]] = {
 # Chips that the hardware library lacks: peak, off-chip bandwidth, source.
 OTHERS: dict[str, tuple[float, float, str]] = {
     "l40s": (362e12, 864e9, "aiconfigurator-core 0.12.0 l40s.yaml"),
-    "sn30": (688e12, 200e9, "DDR 0.2 TB/s as used for DABench-LLM; assumption: peak about twice SN10's 325 TFLOP/s"),
-    "gc200": (250e12, 20e9, "doi 10.1145/3629527.3651428: 250 TFLOP/s fp16, DDR 20 GB/s"),
 }
 MACHINES: dict[str, float] = {"sn40l": 8.0}
 
