@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hydra_dse.bench.blocks import PARTS, Cost, Pass, allocate
 from hydra_dse.bench.flops import block_activations, optimizer_bytes, parameters
@@ -162,15 +163,30 @@ def resident(machine: Machine, case: Case, work: Pass) -> Step:
 def streaming(machine: Machine, case: Case, work: Pass) -> Step:
     """Layers in turn on the whole chip; their weights come from the far memory, and gradients go back.
 
-    Chips take equal shares of the batch; one stream serves all of them and gradients are added up on their way.
+    Chips take equal shares of the batch; one stream serves all of them and gradients are added up on their way.  A
+    share whose operands do not fit the chip is cut into micro batches, and each streams the weights again, or its
+    forward pass is run again for the backward pass: the faster of the two.
     """
-    batch = case.batch / case.chips
-    layers = case.shape.layers or 0
+    plain = _streamed(machine, case, work)
+    if plain.micro_batches == 1 or case.phase != "training" or machine.counting.recompute:
+        return plain
+    again = _streamed(replace(machine, counting=replace(machine.counting, recompute=True)), case, work)
+    return min((plain, again), key=lambda step: math.inf if step.time_s is None else step.time_s)
+
+
+def _streamed(machine: Machine, case: Case, work: Pass) -> Step:
+    layers, share = case.shape.layers or 0, case.batch / case.chips
     layer_bytes = layer_parameters(case) * element_bytes(case)
-    used = 2 * layer_bytes + layers * stored_bytes(case, machine, batch)
-    failure = no_room(machine.inside, used)
-    if failure:
-        return Step(None, machine.inside, used, failure=failure)
+    each = layers * stored_bytes(case, machine, 1.0)
+    if machine.counting.recompute:  # one layer at a time has all of its operands
+        each += case.sequence * block_activations(case.shape) * element_bytes(case)
+    room = ((machine.inside.capacity_bytes or math.inf) - 2 * layer_bytes) / each
+    if room < min(share, 1.0):
+        used = 2 * layer_bytes + each * min(share, 1.0)
+        return Step(None, machine.inside, used, failure=no_room(machine.inside, used))
+    micro_batches = math.ceil(share / max(math.floor(room), 1.0)) if math.isfinite(room) else 1
+    batch = share / micro_batches
+    used = 2 * layer_bytes + each * batch
     far = machine.levels[-1].bandwidth_bytes_per_s or math.inf
     pace = 1 / (far * work.calibration.memory["weights"])
     rest = passes(case, machine) - 1
@@ -183,11 +199,12 @@ def streaming(machine: Machine, case: Case, work: Pass) -> Step:
         moved = sum(cost.weight_bytes for cost in members) * pace
         time = max(compute, moved) + (max(rest * compute, 2 * moved) if rest else 0.0)
         time += work.calibration.operator_overhead_s * (2 if rest else 1)
-        total += time * members[0].count
+        time *= members[0].count * micro_batches
+        total += time
         cores = max(cost.units for cost in members)
-        units.append(Unit(part, part, resources={"core": float(cores)}, time=time * members[0].count))
+        units.append(Unit(part, part, resources={"core": float(cores)}, time=time))
     energy = _energy(case, machine, work) * case.batch
-    return Step(total, machine.inside, used, tuple(units), energy_j=energy)
+    return Step(total, machine.inside, used, tuple(units), energy_j=energy, micro_batches=micro_batches)
 
 
 def pipelined(machine: Machine, case: Case, work: Pass) -> Step:

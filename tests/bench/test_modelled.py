@@ -126,6 +126,15 @@ def test_streaming_is_bound_by_its_link_at_small_batches_and_by_compute_at_large
     assert large.step_s > small.step_s
 
 
+def test_a_streamed_batch_that_does_not_fit_is_cut_into_micro_batches() -> None:
+    """One sample of 12 layers of width 1,024 at 1,024 tokens keeps 403 MB; 40 GB hold 98 of them beside two layers."""
+    fits, cut = swept("wse-2", "layers=12,hidden=1024,mode=streaming,batch=98/196")
+    assert (fits.micro_batches, cut.micro_batches) == (1, 2)
+    assert fits.step_s is not None
+    host = load_calibration().of("dataflow").iteration_overhead_s
+    assert cut.step_s == pytest.approx(2 * (fits.step_s - host) + host)
+
+
 def test_more_weights_than_the_chip_holds_can_still_be_streamed() -> None:
     resident, streamed = swept("wse-2", "layers=48,hidden=4096,batch=1,mode=resident/streaming")
     assert "out of memory" in resident.failure
