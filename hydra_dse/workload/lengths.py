@@ -9,7 +9,7 @@ import numpy as np
 from hydra_dse.errors import InputError
 from hydra_dse.workload.marginals import Constant, Marginal
 from hydra_dse.workload.nouns import FloatArray, IntArray, LengthPoints, Lengths
-from hydra_dse.workload.points import bin_means, product_points, thin
+from hydra_dse.workload.points import bin_means, output_means, product_points, thin
 from hydra_dse.workload.replay import digest
 
 
@@ -51,8 +51,9 @@ class JointLengths(Lengths):
         return np.asarray(ndtr(normal[0])), np.asarray(ndtr(other))
 
     def points(self) -> LengthPoints:
-        """Means of probability bins that grow finer toward the tail, with the copula's weight of each pair."""
-        return product_points(bin_means(self.prompt.inverse), bin_means(self.output.inverse), self.correlation)
+        """Means of probability bins, finer toward the tail and for the shortest outputs, with the copula's weights."""
+        prompt, output = bin_means(self.prompt.inverse), output_means(self.output.inverse)
+        return product_points(prompt, output, self.correlation)
 
 
 @dataclass(frozen=True)
