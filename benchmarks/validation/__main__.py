@@ -10,7 +10,7 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
-from benchmarks.validation import placed, ranking, report, selection, widths  # noqa: E402
+from benchmarks.validation import max_rates, placed, ranking, replays, report, selection, widths  # noqa: E402
 from benchmarks.validation.cases import SEEDS, cases  # noqa: E402
 from benchmarks.validation.compiled import serve_compiled  # noqa: E402
 from benchmarks.validation.errors import band_name, comparisons, coverage, table  # noqa: E402
@@ -73,6 +73,9 @@ def main() -> None:
     commands.add_parser("report", help="write docs/validation.md and its figures")
     ranking_runs = commands.add_parser("ranking", help="simulate the random designs of the ranking that are missing")
     ranking_runs.add_argument("--count", type=int, default=ranking.COUNT)
+    commands.add_parser("replays", help="simulate Azure records and the workloads fitted to them")
+    highest = commands.add_parser("max-rates", help="simulate the highest rates under an SLO that are missing")
+    highest.add_argument("--count", type=int, default=max_rates.COUNT)
     selecting = commands.add_parser("selection", help="simulate the designs of the selection that are missing")
     selecting.add_argument("--pool", type=int, default=selection.POOL, help="designs to pick from")
     selecting.add_argument("--random", type=int, default=selection.RANDOM, help="random designs")
@@ -89,6 +92,10 @@ def main() -> None:
         print("\n".join(widths.lines()))
     elif arguments.command == "ranking":
         ranking.run(arguments.count)
+    elif arguments.command == "max-rates":
+        max_rates.run(arguments.count)
+    elif arguments.command == "replays":
+        replays.run()
     elif arguments.command == "selection":
         for study in selection.STUDIES[: arguments.studies]:
             selection.run(study, arguments.pool, arguments.random, not arguments.no_subspace)

@@ -144,9 +144,10 @@ def max_rate_section(folder: Path = RESULTS) -> str:
         "",
         f"Highest rate at which {100 * SLO.percentile:.0f} % of the requests have TTFT ≤ {SLO.ttft_s} s and TPOT ≤ "
         f"{1e3 * (SLO.tpot_s or 0):.0f} ms; Poisson arrivals,",
-        f"{STUDY.model} with the lengths of `{STUDY.workload}`, batch limits {' and '.join(map(str, LIMITS))}.  Bisection",
-        f"in simulation to 1/{2**STEPS} of the saturation rate, one run of {REQUESTS:,} requests a rate, the same for all",
-        "designs: a small set and short runs, so differences between neighbours are not resolved.",
+        f"{STUDY.model} with the lengths of `{STUDY.workload}`, batch limits {' and '.join(map(str, LIMITS))}.",
+        f"Bisection in simulation to 1/{2**STEPS} of the saturation rate, one run of {REQUESTS:,} requests a rate, the",
+        "same for all designs: a small set and short runs, so that neighbours are not told apart.",
+        "`benchmarks.validation max-rates` adds designs.",
         "",
         "| designs | measure | found | asked |",
         "|---|---|---|---|",

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from benchmarks.validation import targets
 from benchmarks.validation.errors import Comparison, band_name, comparisons, coverage, table
+from benchmarks.validation.max_rates import max_rate_section
 from benchmarks.validation.plots import errors_by_load
 from benchmarks.validation.ranking import ranking_section
+from benchmarks.validation.replays import replay_section
 from benchmarks.validation.selection import selection_section
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -45,7 +47,8 @@ queueing runs are made by `benchmarks/validation/engine.c`, which serves every r
 
 def page(plots: Path = DOCS) -> str:
     """The whole page; figures are written into a folder."""
-    parts = [INTRODUCTION, _queueing(plots), _shortest(), _placed(plots), ranking_section(), selection_section()]
+    parts = [INTRODUCTION, _queueing(plots), _shortest(), _placed(plots), replay_section()]
+    parts += [ranking_section(), max_rate_section(), selection_section()]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
 
 

@@ -38,7 +38,7 @@ class Balance:
     Attributes:
         step_s: decode iteration slowed by prefill, mean over time; beside: speed of decode beside a prefill iteration.
         prompts: times of prompts slowed by decode.
-        places: waiting places of finished prompts.
+        places: waiting places of finished prompts; held: mean number of prompts that wait beyond them to start.
     """
 
     rate: FloatArray
@@ -48,6 +48,7 @@ class Balance:
     beside: FloatArray
     prompts: PrefillTimes
     places: FloatArray
+    held: FloatArray
 
 
 def balance(
@@ -112,7 +113,8 @@ def balance(
             decode = limited_sharing(
                 joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
             )
-    return Balance(rate, queue, decode, step_s, beside, prompts, tables.capacity.held_back_beyond(decode))
+    capacity = tables.capacity
+    return Balance(rate, queue, decode, step_s, beside, prompts, capacity.places, capacity.held_back(decode))
 
 
 def slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
@@ -256,7 +258,7 @@ class Disaggregated:
             mean_wait_s=queue.mean_wait_s[:, 0],
             residual_s=None,
             blocked=found.decode.exceeds(places),
-            blocked_s=found.decode.beyond(places) / self._joining(served),
+            blocked_s=found.held / self._joining(served),
         )
 
     def _stream(self, found: Balance, served: FloatArray) -> latencies.Stream:
@@ -282,8 +284,8 @@ class Disaggregated:
                 np.hstack((share * (1.0 - running), share * running)),
             ),
             full=decode.full,
-            slot_s=np.maximum(decode.beyond(np.zeros_like(served)) - decode.beyond(found.places), 0.0) / joining,
-            longest_s=(found.places + 1.0) * decode.load / joining,
+            slot_s=np.maximum(decode.beyond(np.zeros_like(served)) - found.held, 0.0) / joining,
+            longest_s=(found.places + 2.0 * tables.capacity.tooth + 1.0) * decode.load / joining,
             moved_s=moved,
         )
 
@@ -292,7 +294,7 @@ class Disaggregated:
         decode = found.decode
         scheduled = self.scheduled_s(found)
         prefilling = served * scheduled
-        waiting = np.maximum(decode.beyond(np.zeros_like(served)) - decode.beyond(found.places), 0.0)
+        waiting = np.maximum(decode.beyond(np.zeros_like(served)) - found.held, 0.0)
         waiting = waiting + served * self._moved_s()
         again = lengths.decode_tokens / (lengths.decode_tokens + 2.0 * lengths.residual_prompt)
         return Solution(

@@ -40,6 +40,18 @@ class Capacity:
         """Waiting places at a load: the saw-tooth needs a backlog to draw an iteration's prompts from."""
         return np.asarray(self.places + self.tooth * decode.queue_ratio**self.per_iteration)
 
+    def held_back(self, decode: PoolState) -> FloatArray:
+        """Mean number of prompts that a full decode pool keeps from starting, shape (n,).
+
+        Of `q` that wait in all for decode, `places` are finished when prefill starts again and takes as many others
+        as one iteration holds, `k`; until then they have come one by one.  So on average half of those between
+        `places` and `places + k − 1` have not started, and all beyond.  With a backlog of more than an iteration its
+        prompts are those that fit, not `k`, which is the rest of the tooth.
+        """
+        width = np.minimum(self.per_iteration - 1.0, 2.0 * self.tooth)
+        first = self.places + (self.tooth - width / 2.0) * decode.queue_ratio**self.per_iteration
+        return np.asarray((decode.beyond(first) + decode.beyond(first + width)) / 2.0)
+
 
 def capacity_of(profile: ServiceProfile, lengths: LengthMoments, in_progress: FloatArray) -> Capacity:
     """Capacities beside `in_progress` prompts that hold memory.

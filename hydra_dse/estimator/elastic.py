@@ -160,7 +160,7 @@ class Elastic:
             decode = limited_sharing(rate * decoding, tables.nodes, residence, tables.limit, burst)
             at_nodes, decode_busy = decode.at_nodes, 1.0 - decode.at_nodes[:, 0]
         places = tables.capacity.held_back_beyond(decode)
-        balance = Balance(rate, queue, decode, step_s, beside, mean, places)
+        balance = Balance(rate, queue, decode, step_s, beside, mean, places, decode.beyond(places))
         return RoleBalance(balance, tables, roles, rates.rise_s, rates.fall_s)
 
     def _rates(

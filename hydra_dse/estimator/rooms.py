@@ -298,7 +298,8 @@ class DisaggregatedRoom(Disaggregated):
         together = prompts.refused + (1.0 - prompts.refused) * decode.refused
         # Together the pools complete no more than their common highest rate.
         together = np.maximum(together, 1.0 - self.saturation_per_s / rate)
-        return replace(found, queue=queue_with_room(queue, prompts), decode=decode), together
+        held = tables.capacity.held_back(decode)
+        return replace(found, queue=queue_with_room(queue, prompts), decode=decode, held=held), together
 
 
 def _known(solution: Solution) -> FloatArray:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hydra_dse.config import load_workload
 from hydra_dse.errors import InputError
 from hydra_dse.rng import derive
 from hydra_dse.workload import Constant, Empirical, JointLengths, Lognormal, Quantiles, fixed
@@ -193,3 +194,26 @@ def test_thinning_keeps_weight_and_means_and_the_limit(size, limit, seed):
     assert thinned.weight.sum() == pytest.approx(1.0)
     assert thinned.mean(thinned.prompt_tokens) == pytest.approx(points.mean(points.prompt_tokens))
     assert thinned.mean(thinned.output_tokens) == pytest.approx(points.mean(points.output_tokens))
+
+
+@pytest.mark.parametrize("workload", ["hydra-chat", "azure-conversation", "azure-code"])
+def test_points_have_the_mean_of_one_over_the_tokens_after_the_first(workload: str) -> None:
+    lengths = load_workload(workload).classes[0].lengths
+    assert isinstance(lengths, JointLengths)
+    uniform = (np.arange(400_000) + 0.5) / 400_000
+    steps = np.maximum(np.rint(lengths.output.inverse(uniform)), 1.0) - 1.0
+    points = lengths.points()
+    after = points.output_tokens - 1.0
+    decodes = after > 0
+
+    assert points.weight[decodes].sum() == pytest.approx((steps > 0).mean(), abs=2e-4)
+    found = (points.weight[decodes] / after[decodes]).sum() / points.weight[decodes].sum()
+    assert found == pytest.approx((1.0 / steps[steps > 0]).mean(), rel=0.06)
+
+
+def test_short_outputs_apart_leave_as_many_points_and_the_same_mean() -> None:
+    short = JointLengths(Lognormal(100.0, 1.0), Lognormal(20.0, 1.5), 0.4).points()
+
+    assert len(short.weight) == 44 * 44
+    assert {1.0, 2.0, 3.0, 4.0} <= set(np.round(short.output_tokens, 9))
+    assert short.weight @ short.output_tokens == pytest.approx(20.0, rel=0.01)
