@@ -105,7 +105,10 @@ def _normal_medians(width: FloatArray) -> FloatArray:
 
 
 def thin(points: LengthPoints, limit: int = MAX_POINTS) -> LengthPoints:
-    """At most `limit` points: cells by quantile of computed prompt tokens, then of the output, each at its mean."""
+    """At most `limit` points: cells by quantile of computed prompt tokens, then of the output, each at its mean.
+
+    Outputs of 1 to 4 tokens stay apart.
+    """
     if len(points.weight) <= limit:
         return points
     side = max(int(np.sqrt(limit)), 1)
@@ -115,10 +118,22 @@ def thin(points: LengthPoints, limit: int = MAX_POINTS) -> LengthPoints:
     order = by_prompt[np.lexsort((points.output_tokens[by_prompt], column))]
     column = np.sort(column)
     cell = np.empty(len(order), dtype=np.int64)
+    output, weight = points.output_tokens[order], points.weight[order]
+    single = _singles(output, weight, side)
+    short = np.isin(output, single)
     for index in range(side):
-        inside = column == index
-        cell[inside] = index * side + _cells(points.weight[order][inside], side)
+        inside, first = column == index, index * side
+        lone, rest = inside & short, inside & ~short
+        cell[lone] = first + np.searchsorted(single, output[lone])
+        cell[rest] = first + len(single) + _cells(weight[rest], side - len(single))
     return _merged(points, order, cell)
+
+
+def _singles(output: FloatArray, weight: FloatArray, side: int) -> FloatArray:
+    """Whole outputs of few tokens, where there are enough of them and of cells."""
+    few = (output <= _SINGLE) & (output == np.rint(output))
+    enough = few.any() and weight[few].sum() > _LEAST_SINGLE * weight.sum() and side > 2 * _SINGLE
+    return np.unique(output[few]) if enough else np.zeros(0)
 
 
 def _cells(weight: FloatArray, count: int) -> IntArray:

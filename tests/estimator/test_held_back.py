@@ -50,8 +50,9 @@ def test_prompts_not_started_are_those_of_a_simulated_saw_tooth(load: float, pla
     held, waiting = _simulated(load, places, per_iteration)
 
     assert decode.beyond(np.zeros(1))[0] == pytest.approx(waiting, rel=0.1)
-    # Uniformised events give the share, a tenth of the queue the accuracy of a discrete saw-tooth.
-    assert capacity.held_back(decode)[0] / waiting == pytest.approx(held / waiting, abs=0.05)
+    # A share: noise of the queue itself is in both.
+    share = capacity.held_back(decode)[0] / decode.beyond(np.zeros(1))[0]
+    assert share == pytest.approx(held / waiting, abs=0.05)
 
 
 def test_where_an_iteration_holds_one_prompt_all_beyond_the_places_wait_to_start() -> None:
