@@ -58,7 +58,7 @@ def test_a_bundle_holds_card_traces_script_and_metrics(bundle: Path) -> None:
     ranks = {rank_file(rank) for rank in range(18)}
     names = {path.name for path in bundle.iterdir()}
     assert names == {
-        "small.yaml", "run.sh", "metrics.json", "timeline", *ranks, *(f"{name}.gz" for name in ranks)
+        "small.yaml", "run.sh", "metrics.json", "arrivals.csv", "timeline", *ranks, *(f"{name}.gz" for name in ranks)
     }  # fmt: skip
 
 
@@ -208,6 +208,21 @@ def test_batches_in_flight_on_the_same_dies_nest(tmp_path: Path) -> None:
     written(tmp_path / "two", replace(ONE_DIE, overrides=overrides, requests=20))
     assert check_traces(tmp_path / "two") == []
     assert {event["args"]["engine"] for event in _of(tmp_path / "two", "user_annotation")} == {0, 1}
+
+
+def test_replaying_exported_arrivals_reproduces_the_run_to_the_byte(tmp_path: Path) -> None:
+    """A sampled run begins with a gap, a replay does not: replays of replays are one and the same."""
+    sampled = written(tmp_path / "sampled", ONE_DIE)
+    overrides = (f"workload.arrivals.trace={tmp_path / 'sampled' / 'arrivals.csv'}",)
+    replayed = written(tmp_path / "replayed", replace(ONE_DIE, overrides=overrides))
+    overrides = (f"workload.arrivals.trace={tmp_path / 'replayed' / 'arrivals.csv'}",)
+    again = written(tmp_path / "again", replace(ONE_DIE, overrides=overrides))
+    files = [(tmp_path / name / "arrivals.csv").read_bytes() for name in ("sampled", "replayed", "again")]
+    assert files[0] == files[1] == files[2]
+    assert replayed.metrics == again.metrics
+    assert _card(tmp_path / "replayed")["x_chiplet"]["traces"] == _card(tmp_path / "again")["x_chiplet"]["traces"]
+    for name in ("ttft_mean_s", "tpot_mean_s", "e2e_mean_s"):
+        assert replayed.metrics[name] == pytest.approx(sampled.metrics[name], rel=1e-9)
 
 
 def test_a_window_of_seconds_bounds_the_trace(tmp_path: Path) -> None:

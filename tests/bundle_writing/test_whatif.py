@@ -24,8 +24,9 @@ def test_scaling_touches_one_resource_and_nothing_else() -> None:
     design = SMALL.placed[0]
     twice = scaled(design, [Scale("noi", 2.0)])
     assert twice.package.link_bandwidth_bytes_per_s == 2.0 * design.package.link_bandwidth_bytes_per_s
-    assert replace(twice, package=design.package) == design
-    assert twice.package.dies == design.package.dies and twice.package.memories == design.package.memories
+    assert replace(twice, package=design.package) == design and twice.package.memories == design.package.memories
+    assert scaled(twice, [Scale("noi", 0.5)]) == design
+    assert SMALL.evaluate(design=twice).feasible
     vector = scaled(design, [Scale("compute:vector", 3.0)]).package.dies[0].chiplet
     assert vector.matmul_flops_per_s == design.package.dies[0].chiplet.matmul_flops_per_s
     assert vector.vector_flops_per_s == 3.0 * design.package.dies[0].chiplet.vector_flops_per_s

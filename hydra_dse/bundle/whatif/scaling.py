@@ -61,7 +61,7 @@ def scaled(design: Design, scales: Sequence[Scale]) -> Design:
 
 def _scaled(package: Package, scale: Scale) -> Package:
     if scale.resource == "noi":
-        return replace(package, link_bandwidth_bytes_per_s=package.link_bandwidth_bytes_per_s * scale.factor)
+        package = replace(package, link_bandwidth_bytes_per_s=package.link_bandwidth_bytes_per_s * scale.factor)
     if scale.resource == "hbm":
         memories = tuple(
             replace(
@@ -84,6 +84,8 @@ def _scaled(package: Package, scale: Scale) -> Package:
 
 def _chiplet(chiplet: Chiplet, group: str, scale: Scale) -> Chiplet:
     resource, factor = scale.resource, scale.factor
+    if resource == "noi":
+        return replace(chiplet, link_bandwidth_bytes_per_s=chiplet.link_bandwidth_bytes_per_s * factor)
     if resource == "hbm":
         return replace(chiplet, memory_bandwidth_bytes_per_s=chiplet.memory_bandwidth_bytes_per_s * factor)
     if resource == "sram":

@@ -19,7 +19,7 @@ from hydra_dse.config.dump import to_yaml
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.records import TraceWindow
 
-SCRIPT, METRICS = "run.sh", "metrics.json"
+SCRIPT, METRICS, ARRIVALS = "run.sh", "metrics.json", "arrivals.csv"
 LEAST = 4
 """Iterations of an engine that a trace must have (the original tools drop the first and the last)."""
 
@@ -95,6 +95,7 @@ class BundleWriter:
         block["unit_of_work"] = self.sink.unit_of_work()
         block["traces"] = [{"file": file, "sha256": found} for file, found in digests.items()]
         block["trace_sha256"] = digest
+        (self.folder / ARRIVALS).write_text(self.sink.arrivals(), encoding="utf-8", newline="\n")
         self._write_card()
         text = json.dumps({**metrics, "trace_sha256": digest}, indent=2, allow_nan=False, default=str)
         (self.folder / METRICS).write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -65,7 +65,7 @@ class RequestedWork:
     def add(self, record: Visit) -> None:
         """Take a request."""
         lengths = (record.prompt_tokens, record.output_tokens)
-        self._rows.append((record.request, record.class_index, *lengths, record.arrival_s))
+        self._rows.append((record.request, record.class_index, *lengths, float(record.arrival_s)))
 
     def as_block(self) -> dict[str, object]:
         """The block `unit_of_work` of a card."""
@@ -77,6 +77,13 @@ class RequestedWork:
             "output_tokens": sum(row[3] for row in self._rows),
             "workload_sha256": hashlib.sha256(text.encode()).hexdigest(),
         }
+
+    def as_table(self) -> str:
+        """The requests in order of arrival, every digit of their times kept."""
+        rows = sorted(self._rows)
+        first = rows[0][4] if rows else 0.0
+        lines = (f"{row[4] - first!r},{row[2]},{row[3]}\n" for row in rows)
+        return "arrival_s,prompt_tokens,output_tokens\n" + "".join(lines)
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
@@ -172,6 +179,10 @@ class TraceSink:
             self.files.add(event, start, length, (TIMELINE, 0))
         self._settle_power(None)
         return self._files.close(compress)
+
+    def arrivals(self) -> str:
+        """All requests as a trace that can be replayed (CSV, the first at 0 s)."""
+        return self._requested.as_table()
 
     def unit_of_work(self) -> dict[str, object]:
         """All requests of the run, for the card."""
