@@ -51,7 +51,7 @@ def operators_of(model: Model) -> tuple[Operator, ...]:
             uses[part] += 1
             owned[part] += owns
     operators = [_embedding(model)]
-    taken: Counter[str] = Counter()
+    taken: set[str] = set()
     for part, count in uses.items():
         label = _unique(_label(part), taken)
         for operator in _lower(part, model.hidden_size):
@@ -122,9 +122,16 @@ _LABELS = {
 }
 
 
-def _unique(label: str, taken: Counter[str]) -> str:
-    taken[label] += 1
-    return label if taken[label] == 1 else f"{label}{taken[label]}"
+def _unique(label: str, taken: set[str]) -> str:
+    """The label with the first number that makes it new (the second `mamba` of a model must not be `mamba2`)."""
+    name, number = label, 1
+    while name in taken:
+        number += 1
+        name = f"{label}{number}"
+        if name in _LABELS.values():
+            name = f"{label}_{number}"
+    taken.add(name)
+    return name
 
 
 def _norm(name: str, elements: int) -> Operator:
