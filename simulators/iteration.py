@@ -108,6 +108,7 @@ class Rival(Protocol):
     """A job under way beside decode steps: what is left of it, and its end, at the speed it has."""
 
     usage: FloatArray | None
+    speed: float
     end_s: float
     state: tuple[float, float, float, float]
 

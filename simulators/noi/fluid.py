@@ -160,10 +160,13 @@ class FluidProcessor:
         if timer.value != self._timer:
             return
         now = self.env.now
-        ended = [job for job in self._running if job.end_s <= now]
-        self._running = [job for job in self._running if job.end_s > now]
-        for job in ended:
-            job.done.succeed()
+        going: list[_Running] = []
+        for job in self._running:
+            if job.end_s > now:
+                going.append(job)
+            else:
+                job.done.succeed()
+        self._running = going
         self._touch()
 
 

@@ -31,13 +31,19 @@ def steps_beside(lines: DecodeLines, race: Race) -> Stretch | None:
     now, durations, parts = race.start_s, [], []
     hulls = entry.hulls
     for _ in range(race.steps):
-        longest = [max([base + slope * contexts[window] for base, slope in hull]) for _, window, hull in hulls]
+        longest = [
+            hull[0][0] + hull[0][1] * contexts[window]
+            if len(hull) == 1
+            else max([base + slope * contexts[window] for base, slope in hull])
+            for _, window, hull in hulls
+        ]
         duration = entry.seconds
         for value in longest:
             duration += value
-        theirs, mine = shared.speeds(contexts, longest, duration)
+        theirs, mine = shared.speeds(contexts, longest, duration) if shared.meets else (1.0, 1.0)
         before = rival.state
-        rival.change_speed(theirs, now)
+        if theirs != rival.speed:
+            rival.change_speed(theirs, now)
         now = now + duration if mine == 1.0 else now + duration / mine
         if not (now < rival.end_s and now < horizon):
             rival.state = before
@@ -67,6 +73,11 @@ class _Shared:
             (float(theirs[at]), float(usage.base[at]), _column(usage.per_context, at), _column(usage.per_second, at))
             for at in meet.tolist()
         ]
+
+    @property
+    def meets(self) -> bool:
+        """Whether there is any."""
+        return bool(self._lines)
 
     def speeds(self, contexts: Sequence[int], longest: Sequence[float], duration: float) -> tuple[float, float]:
         """Speeds of the rival and of a step."""

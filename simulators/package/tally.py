@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from simulators.iteration import Stretch, Work
 
 FloatArray = NDArray[np.float64]
+FEW_STEPS = 64
+"""So few numbers are added faster without arrays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Tally:
         for number, part in enumerate((batch.attended, *batch.windowed)):
             self.decode_context[number] += steps * part.decode_tokens + part.decode_growth * steps * (steps - 1) // 2
         for group, seconds in enumerate(stretch.parts_s):
-            self.parts_s[group] = float(np.cumsum(np.concatenate(([self.parts_s[group]], seconds)))[-1])
+            self.parts_s[group] = _added(self.parts_s[group], seconds)
 
     def counts(self) -> Counts:
         """Return the counts so far."""
@@ -98,3 +100,12 @@ class Tally:
             np.array((self.pairs, self.read, self.decode_context), dtype=np.float64).T,
             np.array(self.parts_s),
         )
+
+
+def _added(total: float, values: FloatArray) -> float:
+    """Add values one by one, in order."""
+    if len(values) < FEW_STEPS:
+        for value in values.tolist():
+            total += value
+        return total
+    return float(np.cumsum(np.concatenate(([total], values)))[-1])

@@ -134,6 +134,10 @@ class DecodeSet:
         """KV blocks that the next step needs."""
         return self._due[self.step % self._block_tokens]
 
+    def blocks_due_at_most(self, steps: int) -> int:
+        """An upper bound of the KV blocks that the next `steps` steps need: one per sequence and block size."""
+        return -(-steps // self._block_tokens) * len(self.members)
+
     def blocks_due_in(self, steps: int) -> IntArray:
         """KV blocks that each of the next `steps` steps needs."""
         return np.array(self._due, dtype=np.int64)[(self.step + np.arange(steps)) % self._block_tokens]

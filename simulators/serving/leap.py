@@ -50,8 +50,7 @@ class Leaper:
         if steps < SHORTEST or horizon - now < SHORTEST * engine.last_duration_s:
             return None
         steps = int(min(steps, 2.0 + (horizon - now) / engine.last_duration_s))
-        blocks = engine.decoding.blocks_due_in(steps)
-        steps = int(np.searchsorted(np.cumsum(blocks), self.server.memory.free_blocks, side="right"))
+        steps = self._steps_that_fit(engine, steps)
         if steps < SHORTEST:
             return None
         stretch = engine.cost.stretch(engine.compose(plan), steps)
@@ -59,7 +58,7 @@ class Leaper:
         steps = int(np.searchsorted(times[1:], horizon, side="left"))
         if steps < SHORTEST:
             return None
-        self.server.memory.grow_in_steps(blocks[:steps], times[:steps])
+        self.server.memory.grow_in_steps(engine.decoding.blocks_due_in(steps), times[:steps])
         self._book(engine, times[: steps + 1], stretch.head(steps))
         return at(self.server.env, float(times[steps]))
 
@@ -78,8 +77,7 @@ class Leaper:
         steps = min(engine.decoding.steps_unchanged(), LONGEST)
         if steps < SHORTEST_BESIDE:
             return None
-        blocks = engine.decoding.blocks_due_in(steps)
-        steps = int(np.searchsorted(np.cumsum(blocks), server.memory.free_blocks, side="right"))
+        steps = self._steps_that_fit(engine, steps)
         if steps < SHORTEST_BESIDE:
             return None
         before = rival.state
@@ -89,9 +87,17 @@ class Leaper:
             rival.state = before
             return None
         times = np.array([race.start_s, *race.ends_s])
-        server.memory.grow_in_steps(blocks[: len(race.ends_s)], times[:-1])
+        server.memory.grow_in_steps(engine.decoding.blocks_due_in(len(race.ends_s)), times[:-1])
         self._book(engine, times, stretch)
         return server.processor.hold(race.ends_s[-1])
+
+    def _steps_that_fit(self, engine: Engine, steps: int) -> int:
+        """How many of the next `steps` steps find their KV blocks."""
+        free = self.server.memory.free_blocks
+        if engine.decoding.blocks_due_at_most(steps) <= free:
+            return steps
+        due = np.cumsum(engine.decoding.blocks_due_in(steps))
+        return int(np.searchsorted(due, free, side="right"))
 
     def _undisturbed(self, engine: Engine) -> bool:
         """Whether no other engine on the package runs or is about to."""

@@ -21,6 +21,8 @@ from simulators.serving.prefix import MISS, Hit, Path, PrefixCache
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 UNLIMITED = 1 << 62
+FEW_STEPS = 48
+"""So few are booked faster one by one."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class CacheMemory:
         self.state_seconds = 0.0
         self.idle_byte_seconds = 0.0
         self.sharers: list[CacheMemory] = []
+        self._block_bytes, self._state_bytes = shape.block_bytes, shape.state_bytes_per_sequence
         self._since_s = 0.0
 
     @property
@@ -82,7 +85,8 @@ class CacheMemory:
     @property
     def own_bytes(self) -> float:
         """Bytes in use by this model."""
-        return self.used_blocks * self.shape.block_bytes + self.states * self.shape.state_bytes_per_sequence
+        blocks = self.blocks if self.prefix is None else self.used_blocks
+        return blocks * self._block_bytes + self.states * self._state_bytes
 
     @property
     def used_bytes(self) -> float:
@@ -95,9 +99,9 @@ class CacheMemory:
     @property
     def free_blocks(self) -> int:
         """Blocks that decode steps may still take."""
-        if self.shape.block_bytes <= 0.0:
+        if self._block_bytes <= 0.0:
             return UNLIMITED
-        return math.floor((self.shape.capacity_bytes - self.used_bytes) / self.shape.block_bytes)
+        return math.floor((self.shape.capacity_bytes - self.used_bytes) / self._block_bytes)
 
     def admits(self, tokens: int, reserved_blocks: int = 0, freed_bytes: float = 0.0, hit: Hit = MISS) -> bool:
         """Whether a prompt of `tokens` tokens and `reserved_blocks` blocks fit below the watermark.
@@ -144,12 +148,12 @@ class CacheMemory:
 
     def grow_in_steps(self, blocks: IntArray, start_s: FloatArray) -> None:
         """Take `blocks[i]` at `start_s[i]`, with the same sums as `grow` one by one."""
+        if self.prefix is not None or len(blocks) < FEW_STEPS:
+            for count, time_s in zip(blocks.tolist(), start_s.tolist(), strict=True):
+                self.grow(count, time_s)
+            return
         taken = np.flatnonzero(blocks)
         if not len(taken):
-            return
-        if self.prefix is not None:
-            for count, time_s in zip(blocks[taken].tolist(), start_s[taken].tolist(), strict=True):
-                self.grow(count, time_s)
             return
         times = np.concatenate(([self._since_s], start_s[taken]))
         held = self.blocks + np.concatenate(([0], np.cumsum(blocks[taken])))
@@ -175,7 +179,7 @@ class CacheMemory:
         elapsed = now_s - self._since_s
         if elapsed < 0.0:
             raise InvariantBroken(f"time ran backwards from {self._since_s} s to {now_s} s")
-        self.block_seconds += self.used_blocks * elapsed
+        self.block_seconds += (self.blocks if self.prefix is None else self.used_blocks) * elapsed
         self.state_seconds += self.states * elapsed
         if self.prefix is not None:
             self.idle_byte_seconds += self.prefix.idle_bytes * elapsed
@@ -188,8 +192,11 @@ class CacheMemory:
                 f"cache memory holds {used:.0f} of {self.shape.capacity_bytes:.0f} bytes "
                 f"in {self.blocks} blocks and {self.states} states"
             )
-        self._give_way(self.shape.capacity_bytes - used)
-        self.peak_bytes = max(self.peak_bytes, self.own_bytes)
+        if self.prefix is not None or self.sharers:
+            self._give_way(self.shape.capacity_bytes - used)
+            used = self.own_bytes
+        if used > self.peak_bytes:
+            self.peak_bytes = used
 
     def _give_way(self, room_bytes: float) -> None:
         """Let prefix caches shrink to what is free: the own one first, then those of models that share the memory."""

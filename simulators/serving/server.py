@@ -113,6 +113,7 @@ class Server:
         self.admitted: Callable[[], None] | None = None
         self._admissions = itertools.count(1)
         self._between_pools = 0
+        self._ranked = len({rules.priority for rules in system.classes}) > 1
         self.engines = _engines(self)
         self.neighbours: list[Server] = [self]
         self.memory_sharers: list[Server] = [self]
@@ -382,7 +383,7 @@ class Server:
 
     def _next_handed_over(self, engine: Engine) -> Sequence | None:
         """The first of the lowest level that may decode on an engine."""
-        ranked = len({rules.priority for rules in self.system.classes}) > 1
+        ranked = self._ranked
         if not ranked and self.handed_over and self.handed_over[0].home is None:
             return self.handed_over.popleft()
         mine = [sequence for sequence in self.handed_over if sequence.home in (None, engine)]
