@@ -80,6 +80,7 @@ def show(
     provenance: dict[str, object],
     as_json: bool,
     explanation: Explanation | None = None,
+    components: bool = False,
 ) -> None:
     """Print an evaluation, and what explains it, as JSON or as tables."""
     if as_json:
@@ -95,6 +96,10 @@ def show(
     from hydra_dse.cli.tables import print_evaluation
 
     print_evaluation(title, evaluation)
+    if components and evaluation.components is not None:
+        from hydra_dse.cli.tables import print_components
+
+        print_components(evaluation.components)
     if explanation is not None:
         from hydra_dse.cli.explain_tables import print_explanation
 
@@ -183,6 +188,21 @@ def estimate(
     help="Iteration times: closed form, operator by operator through a memo, or every iteration (short runs).",
 )
 @click.option(
+    "--target-ci",
+    metavar="SHARE",
+    help="Add replications until the 95 % interval of each target metric is within ± this share of it, e.g. '5 %'.",
+)
+@click.option(
+    "--target-metric",
+    "target_metrics",
+    multiple=True,
+    metavar="METRIC",
+    help="What --target-ci is for; may be repeated.  [default: ttft_mean_s, tpot_mean_s]",
+)
+@click.option(
+    "--components", is_flag=True, help="Also utilisation and power of every die, stack and link (always in --json)."
+)
+@click.option(
     "--records",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -201,6 +221,9 @@ def simulate(
     replications: int,
     seed: int,
     detail: str,
+    target_ci: str | None,
+    target_metrics: tuple[str, ...],
+    components: bool,
     records: Path | None,
     simulator: str,
     bundle: str | None,
@@ -210,10 +233,22 @@ def simulate(
     as_json: bool,
 ) -> None:
     """Run DESIGN (a YAML file, or RUN:ID) through the discrete-event simulator."""
-    from hydra_dse.cli.simulation import Simulation
+    from hydra_dse.cli.simulation import Simulation, target_of
     from hydra_dse.errors import Fault, InputError
 
-    run = Simulation(design, workload, model, calibration, requests, replications, seed, detail, simulator, overrides)
+    run = Simulation(
+        design,
+        workload,
+        model,
+        calibration,
+        requests,
+        replications,
+        seed,
+        detail,
+        simulator,
+        overrides,
+        *target_of(target_ci, target_metrics),
+    )
     if bundle is None:
         with _records(records, run) as sink:
             evaluation = run.evaluate(sink)
@@ -223,7 +258,7 @@ def simulate(
         if records is not None:
             raise InputError(Fault("cannot be written beside a bundle: run it twice", file="--records"))
         evaluation = simulate_into(run, Path(bundle), trace_window, compress)
-    show(evaluation, run.title, run.provenance(), as_json)
+    show(evaluation, run.title, run.provenance(), as_json, components=components)
 
 
 def _records(folder: Path | None, run: Simulation) -> contextlib.AbstractContextManager[RecordSink | None]:

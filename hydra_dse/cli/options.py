@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from hydra_dse import __version__
-from hydra_dse.results import Evaluation, metric
+from hydra_dse.results import Components, Evaluation, metric
 
 SCHEMA_VERSION = 1
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -84,5 +84,25 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, object]) ->
             for violation in evaluation.violations
         ],
         "notes": list(evaluation.notes),
+        **({} if evaluation.components is None else {"components": components_json(evaluation.components)}),
         "provenance": {"version": __version__, **provenance},
+    }
+
+
+def components_json(components: Components) -> dict[str, object]:
+    """Utilisation and power of every component, and power by cause."""
+    return {
+        "seconds": finite(components.seconds),
+        "power_w": {cause: finite(power) for cause, power in components.power_w.items()},
+        "parts": [
+            {
+                "name": part.name,
+                "kind": part.kind,
+                "place": part.place,
+                "utilization": finite(part.utilization),
+                "dynamic_w": finite(part.dynamic_w),
+                "static_w": finite(part.static_w),
+            }
+            for part in components.parts
+        ],
     }

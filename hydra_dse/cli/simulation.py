@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,8 @@ class Simulation:
     detail: str = "ledger"
     simulator: str = "serving"
     overrides: tuple[str, ...] = field(default=())
+    target_ci: float | None = None
+    target_metrics: tuple[str, ...] = ()
 
     @cached_property
     def pair(self) -> tuple[Design, Workload]:
@@ -65,7 +67,10 @@ class Simulation:
         """How long and how often."""
         from hydra_dse.design.evaluator import EvaluationOptions
 
-        return EvaluationOptions(requests=self.requests, replications=self.replications, detail=self.detail)
+        options = EvaluationOptions(
+            requests=self.requests, replications=self.replications, detail=self.detail, target_ci=self.target_ci
+        )
+        return replace(options, target_metrics=self.target_metrics) if self.target_metrics else options
 
     @property
     def title(self) -> str:
@@ -97,8 +102,14 @@ class Simulation:
             "design": self.design, "identity": design.identity, "workload": self.workload,
             "model": ", ".join(kind.model.name for kind in served(workload)), "calibration": self.calibration,
             "overrides": list(self.overrides), "simulator": self.simulator, "requests": self.requests,
-            "replications": self.replications, "seed": self.seed, "detail": self.detail,
+            "replications": self.replications, "seed": self.seed, "detail": self.detail, **self._target(),
         }  # fmt: skip
+
+    def _target(self) -> dict[str, object]:
+        """How narrow intervals are to be, where that is stated."""
+        if self.target_ci is None:
+            return {}
+        return {"target_ci": self.target_ci, "target_metrics": list(self.target_metrics)}
 
     def command(self) -> tuple[str, ...]:
         """The words that run it again from any folder."""
@@ -108,6 +119,10 @@ class Simulation:
         words += ["--calibration", _anywhere(self.calibration), "--requests", str(self.requests)]
         words += ["--replications", str(self.replications), "--seed", str(self.seed), "--detail", self.detail]
         words += ["--simulator", self.simulator]
+        if self.target_ci is not None:
+            words += ["--target-ci", str(self.target_ci)]
+        for name in self.target_metrics:
+            words += ["--target-metric", name]
         for override in self.overrides:
             words += ["--set", override]
         return tuple(words)
@@ -119,8 +134,33 @@ class Simulation:
             "model": None if self.model is None else _anywhere(self.model),
             "calibration": _anywhere(self.calibration), "requests": self.requests,
             "replications": self.replications, "seed": self.seed, "detail": self.detail,
-            "simulator": self.simulator, "overrides": list(self.overrides),
+            "simulator": self.simulator, "overrides": list(self.overrides), **self._target(),
         }  # fmt: skip
+
+
+def target_of(text: str | None, names: tuple[str, ...]) -> tuple[float | None, tuple[str, ...]]:
+    """The target of `--target-ci` and `--target-metric`.
+
+    Raises:
+        InputError: not a share between 0 and 1, an unknown metric, or metrics without a share.
+    """
+    from hydra_dse.errors import Fault, InputError, UnitError
+    from hydra_dse.results import metric
+    from hydra_dse.units import parse
+
+    for name in names:
+        metric(name)
+    if text is None:
+        if names:
+            raise InputError(Fault("give --target-ci as well, e.g. --target-ci '5 %'", "--target-metric"))
+        return None, ()
+    try:
+        share = parse(text, "share")
+    except UnitError as error:
+        raise InputError(Fault(str(error), "--target-ci")) from error
+    if not 0.0 < share < 1.0:
+        raise InputError(Fault(f"must lie between 0 and 1 (0 and 100 %), got {text}", "--target-ci"))
+    return share, names
 
 
 def _anywhere(ref: str) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hydra_dse.results import Evaluation, metric
+from hydra_dse.results import Components, Evaluation, metric
 from hydra_dse.results.text import number, span
 
 
@@ -67,3 +67,27 @@ def print_evaluation(title: str, evaluation: Evaluation) -> None:
             out.print(f"  {violation}")
     for note in evaluation.notes:
         out.print(f"note: {note}")
+
+
+def print_components(components: Components) -> None:
+    """Print utilisation and power of every component, and power by cause."""
+    rows = [
+        (
+            part.name,
+            part.kind,
+            part.place,
+            f"{100 * part.utilization:.1f} %",
+            number(part.dynamic_w),
+            number(part.static_w),
+        )
+        for part in components.parts
+    ]
+    print_table("Components", ("component", "kind", "place", "busy", "dynamic W", "static W"), rows, left=3)
+    total = sum(components.power_w.values())
+    causes = [
+        (cause, number(power), f"{100 * power / total:.1f} %" if total else "n/a", number(power * components.seconds))
+        for cause, power in components.power_w.items()
+    ]
+    causes.append(("all", number(total), "100.0 %" if total else "n/a", number(total * components.seconds)))
+    title = f"Power and energy over {number(components.seconds)} s"
+    print_table(title, ("spent on", "W", "share", "J"), causes)

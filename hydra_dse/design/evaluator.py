@@ -32,6 +32,9 @@ class EvaluationOptions:
         detail: where iteration times come from: `"ledger"` (closed form of bytes and FLOPs per operator), `"memo"`
             (execution operator by operator, once per rounded composition), `"operators"` (every iteration executed
             operator by operator; for short windows).
+        target_ci: go on with more replications until the half-width of the interval of every metric in
+            `target_metrics` is at most this share of its value; None = as many as stated.
+        most_requests: of all replications together, where a target is set.
     """
 
     requests: int = 2000
@@ -40,6 +43,9 @@ class EvaluationOptions:
     rate_per_s: float | None = None
     saturate: bool = True
     detail: str = "ledger"
+    target_ci: float | None = None
+    target_metrics: tuple[str, ...] = ("ttft_mean_s", "tpot_mean_s")
+    most_requests: int = 1_000_000
 
 
 class Evaluator(Protocol):

@@ -83,9 +83,17 @@ def sram_bytes(demand: Demand, part: DieShare) -> Number:
 
 def die_energy_j(operator: Operator, demand: Demand, batch: Batch, rates: DieRates, part: DieShare) -> Number:
     """Return the dynamic energy of a die for its share of one instance, memory and network aside."""
+    compute, sram = die_energies_j(operator, demand, batch, rates, part)
+    return compute + sram
+
+
+def die_energies_j(
+    operator: Operator, demand: Demand, batch: Batch, rates: DieRates, part: DieShare
+) -> tuple[Number, Number]:
+    """Return the same by what it is spent on: arithmetic and SRAM."""
     work = work_of(operator, demand, batch, rates.style)
     flops = work.matmul_flops * rates.joules_per_flop + work.vector_flops * rates.joules_per_vector_flop
-    return flops * part.share + sram_bytes(demand, part) * rates.joules_per_sram_byte
+    return flops * part.share, sram_bytes(demand, part) * rates.joules_per_sram_byte
 
 
 def activity(demand: Demand) -> Number:

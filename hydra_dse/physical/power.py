@@ -6,7 +6,7 @@ Dynamic energy per FLOP, SRAM byte, memory byte and link hop are fields of the n
 
 from __future__ import annotations
 
-from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.components import MemoryGroup, Package
 
 # Leakage and clock of a routing base die, as of HYDRA's dies in the library (assumption).
 BASE_DIE_W_PER_MM2 = 0.03
@@ -16,9 +16,14 @@ def static_power_w(package: Package) -> float:
     """Return leakage and clock of dies, background power of memory, and routing base dies where there are any."""
     power = sum([group.count * group.chiplet.static_power_w for group in package.dies])
     for memory in package.memories:
-        base = 0.0 if package.memory_is_leaf else memory.stack.base_die_area_mm2 * BASE_DIE_W_PER_MM2
-        power += memory.count * (memory.stack.static_power_w + base)
+        power += memory.count * memory_static_w(package, memory)
     return power
+
+
+def memory_static_w(package: Package, memory: MemoryGroup) -> float:
+    """Return the background power of one stack, and of its base die where that routes."""
+    base = 0.0 if package.memory_is_leaf else memory.stack.base_die_area_mm2 * BASE_DIE_W_PER_MM2
+    return memory.stack.static_power_w + base
 
 
 def peak_power_w(package: Package) -> float:

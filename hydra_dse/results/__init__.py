@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hydra_dse.results.metrics import METRICS, Metric, metric
-from hydra_dse.results.nouns import Evaluation, Violation
+from hydra_dse.results.nouns import Component, Components, Evaluation, Violation
 
-__all__ = ["METRICS", "Evaluation", "Metric", "Violation", "metric"]
+__all__ = ["METRICS", "Component", "Components", "Evaluation", "Metric", "Violation", "metric"]

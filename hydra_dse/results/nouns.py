@@ -29,6 +29,39 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class Component:
+    """A die, a memory stack or a directed link of a package over the measured window.
+
+    Attributes:
+        kind: `"die"`, `"memory"` or `"link"`.
+        place: slot, or the slots at its ends.
+        utilization: share of the time in which it was busy.
+        dynamic_w, static_w: mean power by what it did, and of its leakage, clock and background.
+    """
+
+    name: str
+    kind: str
+    place: str
+    utilization: float
+    dynamic_w: float
+    static_w: float
+
+
+@dataclass(frozen=True)
+class Components:
+    """Every component of a package, and its power by what it is spent on.
+
+    Attributes:
+        seconds: the measured time, all replications together.
+        power_w: mean power by cause: `"compute"`, `"sram"`, `"memory"`, `"noi"` and `"static"`; in J: times `seconds`.
+    """
+
+    seconds: float
+    parts: tuple[Component, ...]
+    power_w: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Metrics of one design under one workload.
 
@@ -38,6 +71,7 @@ class Evaluation:
         intervals: 90 % (estimated) or 95 % (simulated) interval by metric name, where known.
         violations: empty for a feasible design.
         notes: what a reader must know, e.g. that the input lies outside the validated range.
+        components: utilisation and power of every component, where the evaluator knows them.
     """
 
     source: str
@@ -45,6 +79,7 @@ class Evaluation:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
     notes: tuple[str, ...] = ()
+    components: Components | None = None
 
     @property
     def feasible(self) -> bool:

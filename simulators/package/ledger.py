@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.model.operators import Batch, Demand
-from hydra_dse.operator_cost import DieShare, die_energy_j
+from hydra_dse.model.operators import Batch, Demand, Number
+from hydra_dse.operator_cost import DieShare, die_energies_j
 from simulators.package.coefficients import OperandPaths, PlacedExperts, PlacedHardware, PlacedOperator, PlacedPool
 from simulators.package.cost import PackageCost
 from simulators.package.experts import expert_bytes
@@ -36,6 +36,8 @@ class Ledger:
         site_s, link_s: busy seconds of memory sites and links.
         die_s: busy seconds by die group (of each of its dies).
         die_j, memory_j, link_j: dynamic energy.
+        compute_j, sram_j: that of all dies of a die group, by what it is spent on; site_j, each_link_j: of every memory
+            site and link; site_components: the component that each site is or lies on.
     """
 
     operands: dict[str, OperandBytes]
@@ -45,6 +47,11 @@ class Ledger:
     die_j: float
     memory_j: float
     link_j: float
+    compute_j: dict[str, float]
+    sram_j: dict[str, float]
+    site_j: FloatArray
+    each_link_j: FloatArray
+    site_components: tuple[int, ...]
 
     @property
     def energy_j(self) -> float:
@@ -75,6 +82,8 @@ class _Book:
         self.operands: dict[str, OperandBytes] = {}
         self.site_s = np.zeros(hardware.site_count)
         self.die_j = 0.0
+        self.compute_j: dict[str, float] = {}
+        self.sram_j: dict[str, float] = {}
         keys = np.array(list(counts.iterations), dtype=np.float64).reshape(-1, 2)
         self._rows, self._emitted = keys[:, 0], keys[:, 1]
         self._times = np.array(list(counts.iterations.values()), dtype=np.float64)
@@ -97,19 +106,20 @@ class _Book:
             return
         self._operand(placed, "weights", placed.paths.weights, weights * placed.streamed)
         for part in placed.dies:
-            joules = np.asarray(die_energy_j(placed.operator, demand, batch, part.rates, part.share))
-            self.die_j += placed.operator.count * part.count * float(self._times @ joules)
+            joules = die_energies_j(placed.operator, demand, batch, part.rates, part.share)
+            self._spend(part.name, placed.operator.count * part.count, joules, self._times)
 
     def _add_experts(self, placed: PlacedOperator, experts: PlacedExperts, demand: Demand, batch: Batch) -> None:
         """Experts placed whole: each die reads its own."""
         read = expert_bytes(placed, experts, self.hardware.precision, np.asarray(demand.rows))
         whole = np.maximum(np.asarray(demand.weight_bytes), 1e-300)
         load = experts.placement.load_share.tolist()
+        names = {id(rates): name for name, rates in self.hardware.rates.items()}
         for die, (path, rates) in enumerate(zip(experts.paths, experts.rates, strict=True)):
             self._operand(placed, "weights", path, float(self._times @ read[:, die]) * placed.streamed)
             share = DieShare(load[die], parallelism="expert", weights=read[:, die] / whole)
-            joules = np.asarray(die_energy_j(placed.operator, demand, batch, rates, share))
-            self.die_j += placed.operator.count * float(self._times @ joules)
+            joules = die_energies_j(placed.operator, demand, batch, rates, share)
+            self._spend(names[id(rates)], placed.operator.count, joules, self._times)
 
     def _add_by_features(self, placed: PlacedOperator) -> None:
         window = placed.operator.window
@@ -125,8 +135,21 @@ class _Book:
         operator, batch = unwindowed(placed.operator), probe_batches(self.hardware.positions)
         demand = operator.demand(batch, self.hardware.precision)
         for part in placed.dies:
-            joules = affine(die_energy_j(operator, demand, batch, part.rates, part.share))
-            self.die_j += operator.count * part.count * float(joules @ sums)
+            compute, sram = die_energies_j(operator, demand, batch, part.rates, part.share)
+            both = affine(compute), affine(sram)
+            self.die_j += operator.count * part.count * float(affine(compute + sram) @ sums)
+            self._book_energy(part.name, operator.count * part.count, float(both[0] @ sums), float(both[1] @ sums))
+
+    def _spend(self, name: str, times: int, joules: tuple[Number, Number], iterations: FloatArray) -> None:
+        """Add the energy of dies of a group: joules of an instance by kind of iteration, and how many there were."""
+        compute, sram = joules
+        self.die_j += times * float(iterations @ np.asarray(compute + sram))
+        each = [float(iterations @ np.broadcast_to(np.asarray(part), iterations.shape)) for part in joules]
+        self._book_energy(name, times, each[0], each[1])
+
+    def _book_energy(self, name: str, times: int, compute_j: float, sram_j: float) -> None:
+        self.compute_j[name] = self.compute_j.get(name, 0.0) + times * compute_j
+        self.sram_j[name] = self.sram_j.get(name, 0.0) + times * sram_j
 
     def _operand(self, placed: PlacedOperator, name: str, paths: OperandPaths, amount: float) -> None:
         """Add bytes of one instance (summed over iterations) of an operand in memory."""
@@ -164,4 +187,9 @@ class _Book:
             die_j=self.die_j,
             memory_j=float(site_bytes @ joules),
             link_j=float(link_bytes.sum()) * hardware.package.link.joules_per_byte,
+            compute_j=self.compute_j,
+            sram_j=self.sram_j,
+            site_j=site_bytes * joules,
+            each_link_j=link_bytes * hardware.package.link.joules_per_byte,
+            site_components=tuple(site.component for site in hardware.mapped.sites),
         )

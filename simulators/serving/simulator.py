@@ -19,7 +19,8 @@ from hydra_dse.rng import derive
 from hydra_dse.workload import Renewal, at_rate, check_order, served
 from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
-from simulators.package import PackageCost, ledger_of
+from simulators.package import Ledger, PackageCost, ledger_of
+from simulators.package.components import check_capacity, components_of
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
 from simulators.serving.build import build_mix
@@ -33,9 +34,10 @@ from simulators.serving.metrics import (
     add_saturation,
     add_service_levels,
 )
-from simulators.serving.mix import Mix, serve
+from simulators.serving.mix import Mix, MixOutcome, serve
 from simulators.serving.reuse_metrics import add_reuse
 from simulators.serving.run import Outcome, warm_requests
+from simulators.serving.target import next_replications, target_note
 from simulators.serving.tracing import Tracer
 
 QUEUED_PER_SLOT = 8
@@ -70,7 +72,7 @@ class ServingSimulator:
         if options.rate_per_s is not None:
             workload = at_rate(workload, options.rate_per_s)
         runs = Inputs(workload, options, seed)
-        return [_evaluate(design, runs, calibration, sink) for design in designs]
+        return [_until_narrow(design, runs, calibration, sink) for design in designs]
 
 
 class Inputs:
@@ -132,6 +134,18 @@ def _at_exact_rate(drawn: Requests, workload: Workload, options: EvaluationOptio
     return replace(drawn, arrival_s=drawn.arrival_s * (rate / workload.arrivals.statistics().rate_per_s))
 
 
+def _until_narrow(design: Design, inputs: Inputs, calibration: CalibrationSet, sink: RecordSink | None) -> Evaluation:
+    """Evaluate with more and more replications until intervals are as narrow as the options ask for."""
+    found = _evaluate(design, inputs, calibration, sink)
+    more = next_replications(found, inputs.options)
+    while more is not None:
+        inputs = Inputs(inputs.workload, replace(inputs.options, replications=more), inputs.seed)
+        found = _evaluate(design, inputs, calibration, None)
+        more = next_replications(found, inputs.options)
+    note = target_note(found, inputs.options)
+    return found if note is None else replace(found, notes=(*found.notes, note))
+
+
 def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink: RecordSink | None) -> Evaluation:
     if design.placement is None:
         raise InputError(Fault(f"design {design.name or design.identity} has no placement: place it first"))
@@ -149,7 +163,12 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     if isinstance(sink, SpanSink):
         sink = Tracer(sink, tuple(model.name for model in models), static_power_w(design.package))
     runs = [
-        serve(_seeded(mix, inputs.seed, number), requests, inputs.options.warmup_share, sink if number == 0 else None)
+        _checked(
+            mix,
+            serve(
+                _seeded(mix, inputs.seed, number), requests, inputs.options.warmup_share, sink if number == 0 else None
+            ),
+        )
         for number, requests in enumerate(inputs.offered)
     ]
     outcomes = [run.whole for run in runs]
@@ -159,7 +178,11 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     add_reuse(summary, outcomes)
     add_service_levels(summary, outcomes, inputs.workload.classes)
     windows = [outcome for outcome in outcomes if outcome.window_s > 0.0]
-    shares = [merged_shares(_busy_shares(mix, outcome), parts) for outcome in windows]
+    ledgers = [_ledgers(mix, outcome) for outcome in windows]
+    shares = [
+        merged_shares(busy_shares(found, outcome.window_s), parts)
+        for found, outcome in zip(ledgers, windows, strict=True)
+    ]
     if queued:
         # The order of the queue does not change what is sustainable, only who waits: first come, first served.
         waiting = _in_order(mix)
@@ -177,7 +200,11 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
         add_models(
             summary, [kind.label for kind in inputs.served], [run.parts for run in runs], inputs.workload.classes
         )
-    return Evaluation("simulated", summary.metrics, summary.intervals, notes=tuple(_notes(summary, outcomes, inputs)))
+    components = components_of(
+        design, [ledger for run in ledgers for ledger in run], sum(outcome.window_s for outcome in windows), parts
+    )
+    notes = tuple(_notes(summary, outcomes, inputs))
+    return Evaluation("simulated", summary.metrics, summary.intervals, notes=notes, components=components)
 
 
 def _in_order(mix: Mix) -> Mix:
@@ -185,20 +212,19 @@ def _in_order(mix: Mix) -> Mix:
     return replace(mix, systems=tuple(replace(system, policy=policy, classes=()) for system in mix.systems))
 
 
-def _seeded(mix: Mix, seed: int, number: int) -> Mix:
-    """The mix with draws of its own for a run: a replication, or one that saturates (numbered below zero)."""
-    drawn = int(derive(seed, "tokens per step", number).integers(1 << 62))
-    return replace(mix, systems=tuple(replace(system, seed=drawn) for system in mix.systems))
-
-
-def _busy_shares(mix: Mix, outcome: Outcome) -> dict[str, float]:
+        _checked(
+            mix,
+            serve(
+                _seeded(mix, inputs.seed, number), requests, inputs.options.warmup_share, sink if number == 0 else None
+            ),
+        )
     costs = [cost for system in mix.systems for cost in system.costs.values()]
     ledgers = []
     for cost, before, after in zip(costs, outcome.start.counts, outcome.end.counts, strict=True):
         if not isinstance(cost, PackageCost) or not isinstance(before, Counts) or not isinstance(after, Counts):
             raise InvariantBroken("a package cost counts something else")
         ledgers.append(ledger_of(cost, after.since(before)))
-    return busy_shares(ledgers, outcome.window_s)
+    return ledgers
 
 
 def _oversize(mix: Mix, drawn: Iterable[Requests]) -> Violation | None:
