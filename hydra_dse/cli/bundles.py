@@ -69,5 +69,6 @@ def simulation_of(block: dict[str, Any], file: str) -> Simulation:
         if sha256(path) != item["sha256"]:
             raise InputError(Fault(f"input {path} has changed since the bundle was written", file=file))
     known = {name: run[name] for name in Simulation.__dataclass_fields__ if name in run}
-    known["overrides"] = tuple(str(each) for each in known.get("overrides") or ())
+    for name in ("overrides", "target_metrics"):
+        known[name] = tuple(str(each) for each in known.get(name) or ())
     return Simulation(**known)

@@ -20,6 +20,8 @@ from simulators.iteration import Rival
 from simulators.noi.sharing import fair_pair, fair_speeds
 
 FloatArray = NDArray[np.float64]
+FULL = 1e-9
+"""What rounding may add to a full resource."""
 
 
 class Job(Protocol):
@@ -140,7 +142,10 @@ class FluidProcessor:
         self.rebalances += 1
         now = self.env.now
         sharing = [job for job in self._running if job.usage is not None]
-        for job, speed in zip(sharing, self._speeds(sharing), strict=True):
+        speeds = self._speeds(sharing)
+        if len(sharing) > 1:
+            _check(sharing, speeds)
+        for job, speed in zip(sharing, speeds, strict=True):
             job.change_speed(speed, now)
         if self._running:
             self._timer += 1
@@ -170,6 +175,16 @@ class FluidProcessor:
         self._touch()
 
 
+def _check(jobs: Sequence[_Running], speeds: Sequence[float]) -> None:
+    """Check that no resource is given away more than once."""
+    taken = sum(speed * job.usage for job, speed in zip(jobs, speeds, strict=True) if job.usage is not None)
+    most = float(np.max(taken, initial=0.0))
+    if most > 1.0 + FULL:
+        raise InvariantBroken(
+            f"resource {int(np.argmax(taken))} works at {most:.4f} times its capacity for {len(jobs)} jobs"
+        )
+
+
 def _speeds(usages: list[FloatArray]) -> Sequence[float]:
     if len(usages) < 2:
         return (1.0,) * len(usages)
@@ -196,4 +211,6 @@ class SoloProcessor:
 
     def run(self, job: Job) -> simpy.Event:
         """Start a job now; the event returned fires when it ends."""
+        if not job.duration_s >= 0.0:
+            raise InvariantBroken(f"a job of {job.duration_s} s cannot be run")
         return self.env.timeout(job.duration_s)

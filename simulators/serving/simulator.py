@@ -212,12 +212,22 @@ def _in_order(mix: Mix) -> Mix:
     return replace(mix, systems=tuple(replace(system, policy=policy, classes=()) for system in mix.systems))
 
 
-        _checked(
-            mix,
-            serve(
-                _seeded(mix, inputs.seed, number), requests, inputs.options.warmup_share, sink if number == 0 else None
-            ),
-        )
+def _seeded(mix: Mix, seed: int, number: int) -> Mix:
+    """The mix with draws of its own for a run: a replication, or one that saturates (numbered below zero)."""
+    drawn = int(derive(seed, "tokens per step", number).integers(1 << 62))
+    return replace(mix, systems=tuple(replace(system, seed=drawn) for system in mix.systems))
+
+
+def _checked(mix: Mix, run: MixOutcome) -> MixOutcome:
+    """The run that ended just now, if its package had the time for it."""
+    costs = [cost for system in mix.systems for cost in system.costs.values()]
+    ledgers = [ledger_of(cost, cost.snapshot()) for cost in costs if isinstance(cost, PackageCost)]
+    check_capacity(ledgers, float(run.whole.visits.served.last_token_s.max(initial=0.0)))
+    return run
+
+
+def _ledgers(mix: Mix, outcome: Outcome) -> list[Ledger]:
+    """What every pool did in the measured window."""
     costs = [cost for system in mix.systems for cost in system.costs.values()]
     ledgers = []
     for cost, before, after in zip(costs, outcome.start.counts, outcome.end.counts, strict=True):

@@ -89,9 +89,10 @@ def test_exponential_services_give_the_sojourn_time_of_an_m_m_1_queue(load: floa
 
 
 @pytest.mark.slow
-def test_constant_services_give_the_wait_of_an_m_d_1_queue() -> None:
-    outcomes = runs(one_by_one(1), 0.7, constant)
-    assert covers(waits(outcomes), 0.7 / (2.0 * (1.0 - 0.7)))
+@pytest.mark.parametrize("load", [0.4, 0.7, 0.85])
+def test_constant_services_give_the_wait_of_an_m_d_1_queue(load: float) -> None:
+    outcomes = runs(one_by_one(1), load, constant)
+    assert covers(waits(outcomes), load / (2.0 * (1.0 - load)))
 
 
 @pytest.mark.slow
@@ -110,6 +111,12 @@ def test_batches_in_flight_that_share_nothing_are_the_servers_of_an_m_m_c_queue(
     erlang_c = last / (sum(terms) + last)
     outcomes = runs(one_by_one(servers), offered, exponential)
     assert covers(waits(outcomes), erlang_c / (servers - offered))
+    # Who waits is Erlang's formula itself, and waits that occur are exponential: P(W > t) = C·exp(−(c − a)·t).
+    for time_s in (0.0, 1.0):
+        late = [
+            float(((o.visits.scheduled_s - o.visits.arrival_s)[o.first :] > time_s + 1e-9).mean()) for o in outcomes
+        ]
+        assert covers(late, erlang_c * math.exp(-(servers - offered) * time_s)), time_s
 
 
 @pytest.mark.slow
@@ -132,11 +139,27 @@ def test_shortest_first_gives_the_wait_of_a_priority_queue() -> None:
         assert covers(means, expected), size
 
 
+def geometric(rng: np.random.Generator, mean: float, count: int) -> NDArray[np.int64]:
+    return rng.geometric(1.0 / mean, count)
+
+
+def equal(rng: np.random.Generator, mean: float, count: int) -> NDArray[np.int64]:
+    return np.full(count, int(mean))
+
+
+def two_sizes(rng: np.random.Generator, mean: float, count: int) -> NDArray[np.int64]:
+    """A quarter of the mean with probability 0.9, 7.75 times the mean with probability 0.1."""
+    return np.where(rng.random(count) < 0.9, round(0.25 * mean), round(7.75 * mean))
+
+
 @pytest.mark.slow
-def test_decode_steps_whose_time_grows_with_the_batch_share_the_processor() -> None:
+@pytest.mark.parametrize("lengths", [geometric, equal, two_sizes])
+def test_decode_steps_whose_time_grows_with_the_batch_share_the_processor(
+    lengths: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
+) -> None:
     """M/G/1 processor sharing: a step of `b · UNIT` advances all `b`, so mean decode time is `E[S]/(1 − ρ)`.
 
-    Prefill costs nothing.  Output lengths are geometric (about exponential), 80 tokens of 10 ms on average.
+    Whatever the distribution of lengths.  Prefill costs nothing; outputs of 80 tokens of 10 ms on average.
     """
     step_s, mean_tokens, load = 10e-3, 80.0, 0.6
 
@@ -149,7 +172,7 @@ def test_decode_steps_whose_time_grows_with_the_batch_share_the_processor() -> N
         rng = derive(3, "sharing", replication)
         count = 1200
         arrival = np.cumsum(rng.exponential(mean_tokens * step_s / load, count))
-        output = 1 + rng.geometric(1.0 / mean_tokens, count)
+        output = 1 + lengths(rng, mean_tokens, count)
         offered = Requests(arrival, np.ones(count, dtype=np.int64), output, np.zeros(count, dtype=np.int64))
         visits = run(system(policy, duration), offered, warmup_share=0.1).visits
         means.append(float((visits.last_token_s - visits.arrival_s)[120:].mean()))
