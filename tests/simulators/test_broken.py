@@ -119,8 +119,9 @@ def test_memory_that_is_never_given_back_is_found(monkeypatch: pytest.MonkeyPatc
 
 def test_admission_above_the_capacity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CacheMemory, "admits", lambda *_, **__: True)
-    with pytest.raises(InvariantBroken, match=r"cache memory holds \d+ of 30 bytes"):
-        serve(cache=CacheShape(30.0, 1.0, 0.0, block_tokens=4))
+    cache = CacheShape(100.0, 1.0, 0.0, block_tokens=4)
+    with pytest.raises(InvariantBroken, match=r"cache memory holds \d+ of 100 bytes"):
+        run(system(COLOCATED, cost, cache), requests(*[(0.0, 20, 6)] * 12))
 
 
 def test_dates_out_of_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
