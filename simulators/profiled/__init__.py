@@ -1,4 +1,4 @@
-"""Iteration times from the measured layer profile of a card: replays of real engines (`docs/concepts/replay.md`)."""
+"""Iteration times from the measured layer profile of a card: replays of real engines (`docs/simulators.md`)."""
 
 from __future__ import annotations
 
