@@ -14,6 +14,7 @@ from hydra_dse.estimator.estimate import ClassSlo, estimate
 from hydra_dse.estimator.mix_designs import estimate_models, meeting
 from hydra_dse.estimator.orders import order_notes
 from hydra_dse.estimator.pieces import estimate_pieces
+from hydra_dse.estimator.stationary_floor import applies, steady, with_floor
 from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_of
@@ -155,7 +156,7 @@ def _estimated(
     """One stationary estimate, or one over the pieces of a workload that changes in time."""
     error = calibration.default.relative_error
     if np.isfinite(course[0].duration_s):
-        return estimate_pieces(
+        found = estimate_pieces(
             profile,
             course,
             lambda piece: _slos(workload, piece.class_shares),
@@ -163,6 +164,10 @@ def _estimated(
             max_rate=max_rate,
             calibration_error=error,
         )
+        if not applies(course):
+            return found
+        mean = _estimated(profile, workload, (steady(course),), calibration, percentiles, False)
+        return with_floor(found, mean, course)
     [piece] = course
     return estimate(
         profile,
