@@ -131,12 +131,12 @@ class PolicySection(Section):
 
     serving: Literal["colocated", "disaggregated"] = "disaggregated"
     batching: Literal["chunked", "prefill_first", "static"] = "chunked"
-    max_batch: PositiveCount = 64
-    token_budget: PositiveCount = 2048
+    max_batch: Annotated[PositiveCount, Field(le=1_000_000)] = 64
+    token_budget: Annotated[PositiveCount, Field(le=1_000_000_000)] = 2048
     scheduling: Literal["fcfs", "sjf", "hrrn", "edf", "least_slack"] = "fcfs"
     batches_in_flight: PositiveCount = 1
     memory_watermark: Annotated[Share, Field(lt=1)] = 0.01
-    block_tokens: PositiveCount = 16
+    block_tokens: Annotated[PositiveCount, Field(le=65_536)] = 16
     prefix_cache: Flag = False
     state_checkpoint_tokens: Count = 2048
     host_cache: Annotated[Bytes, Field(ge=0)] = 0.0

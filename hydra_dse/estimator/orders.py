@@ -51,6 +51,8 @@ def order_notes(policies: Sequence[Policy], workload: Workload) -> tuple[str, ..
         notes.append("class_preemption is not estimated; simulate to know what it costs the lower classes")
     drawn = [policy for policy in policies if not policy.emission.single]
     several = len({kind.model_index for kind in workload.classes}) > 1
+    if several and any(policy.prefix_cache for policy in policies):
+        notes.append("prefix_cache has no effect: several models on a package share no cache of prefixes")
     if drawn and (several or (workload.has_prefixes and any(policy.prefix_cache for policy in drawn))):
         beside = "several models" if several else "a prefix cache"
         notes.append(f"tokens_per_step with {beside}: the estimate is not compared with simulations; simulate to check")
