@@ -70,8 +70,13 @@ class DecodePlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Fill free slots from the hand-off queue, then advance."""
-        engine.server.take_handed_over(engine)
-        return _decode_step(engine)
+        while True:
+            engine.server.take_handed_over(engine)
+            if not engine.decoding:
+                return None
+            plan = _decode_step(engine)
+            if plan is not None or engine.decoding or engine.stalled:
+                return plan  # else making room preempted the last one, and others may wait for its slot
 
 
 class StaticPlanner:
@@ -96,9 +101,14 @@ class StaticDecodePlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Form a batch where there is none, else advance the one that runs."""
-        if not len(engine.decoding):
-            engine.server.take_handed_over(engine)
-        return _decode_step(engine)
+        while True:
+            if not len(engine.decoding):
+                engine.server.take_handed_over(engine)
+            if not engine.decoding:
+                return None
+            plan = _decode_step(engine)
+            if plan is not None or engine.decoding or engine.stalled:
+                return plan
 
 
 COLOCATED: dict[str, type[Planner]] = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from serving_pieces import Log, one_second, serve, system
 
@@ -206,6 +206,21 @@ policies = st.builds(
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(policies, st.integers(0, 10**6), st.integers(600, 9000), st.sampled_from(((1.0, 0.0), (1.0, 30.0), (0.0, 30.0))))
+@example(
+    Policy(
+        serving="disaggregated",
+        max_batch=1,
+        token_budget=20,
+        block_tokens=1,
+        prefix_cache=True,
+        state_checkpoint_tokens=0,
+        host_cache_bytes=1e6,
+        host_bytes_per_s=2000.0,
+    ),
+    0,
+    600,
+    (1.0, 0.0),
+)
 def test_nothing_is_lost_and_leaping_changes_no_record_with_a_prefix_cache(
     policy: Policy, seed: int, capacity: int, sizes: tuple[float, float]
 ) -> None:
