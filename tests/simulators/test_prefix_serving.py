@@ -221,6 +221,10 @@ policies = st.builds(
     600,
     (1.0, 0.0),
 )
+@example(  # room for the last of a closed batch is made by preempting it, while others wait for the batch to end
+    Policy(batching="static", max_batch=4, token_budget=20, block_tokens=1, prefix_cache=True, host_cache_bytes=500.0,
+           host_bytes_per_s=2000.0), 182, 600, (1.0, 0.0),
+)  # fmt: skip
 def test_nothing_is_lost_and_leaping_changes_no_record_with_a_prefix_cache(
     policy: Policy, seed: int, capacity: int, sizes: tuple[float, float]
 ) -> None:
