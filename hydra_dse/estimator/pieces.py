@@ -91,7 +91,7 @@ def estimate_pieces(
         if max_rate and bounded:
             metrics["max_rate_requests_per_s"] = _highest_rate(parts, slos, metrics)
     whole = moments_of(
-        _joined([piece.lengths for piece in pieces], [piece.share for piece in pieces]), profile.emission
+        joined_lengths([piece.lengths for piece in pieces], [piece.share for piece in pieces]), profile.emission
     )
     known = given(profile, whole)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
@@ -255,7 +255,8 @@ def _highest_rate(
     return low
 
 
-def _joined(each: Sequence[LengthPoints], share: Sequence[float]) -> LengthPoints:
+def joined_lengths(each: Sequence[LengthPoints], share: Sequence[float]) -> LengthPoints:
+    """The mixture of length distributions with these shares."""
     return LengthPoints(
         np.concatenate([points.prompt_tokens for points in each]),
         np.concatenate([points.output_tokens for points in each]),

@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.pieces import joined_lengths
 from hydra_dse.estimator.table import EstimateTable
-from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints
+from hydra_dse.workload.nouns import ArrivalStatistics
 from hydra_dse.workload.pieces import Piece
 
 FloatArray = NDArray[np.float64]
@@ -35,11 +36,7 @@ def steady(course: Sequence[Piece]) -> Piece:
     cv = float(np.dot([piece.arrivals.cv for piece in course], seconds) / seconds.sum())
     share = np.array([piece.share for piece in course])
     share = share / share.sum()
-    lengths = LengthPoints(
-        np.concatenate([piece.lengths.prompt_tokens for piece in course]),
-        np.concatenate([piece.lengths.output_tokens for piece in course]),
-        np.concatenate([piece.lengths.weight * s for piece, s in zip(course, share, strict=True)]),
-    )
+    lengths = joined_lengths([piece.lengths for piece in course], share.tolist())
     classes = tuple(np.einsum("p,pc->c", share, np.array([piece.class_shares for piece in course])).tolist())
     return Piece(1.0, float("inf"), ArrivalStatistics(rate, cv), lengths, classes)
 

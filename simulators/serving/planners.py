@@ -70,13 +70,7 @@ class DecodePlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Fill free slots from the hand-off queue, then advance."""
-        while True:
-            engine.server.take_handed_over(engine)
-            if not engine.decoding:
-                return None
-            plan = _decode_step(engine)
-            if plan is not None or engine.decoding or engine.stalled:
-                return plan  # else making room preempted the last one, and others may wait for its slot
+        return _take_and_step(engine, closed=False)
 
 
 class StaticPlanner:
@@ -101,14 +95,7 @@ class StaticDecodePlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Form a batch where there is none, else advance the one that runs."""
-        while True:
-            if not len(engine.decoding):
-                engine.server.take_handed_over(engine)
-            if not engine.decoding:
-                return None
-            plan = _decode_step(engine)
-            if plan is not None or engine.decoding or engine.stalled:
-                return plan
+        return _take_and_step(engine, closed=True)
 
 
 COLOCATED: dict[str, type[Planner]] = {
@@ -126,6 +113,18 @@ def planners_of(policy: Policy) -> dict[str, Planner]:
         "prefill": PrefillPlanner(),
         "decode": StaticDecodePlanner() if policy.batching == "static" else DecodePlanner(),
     }
+
+
+def _take_and_step(engine: Engine, *, closed: bool) -> Plan | None:
+    """Take who was handed over (into a closed batch only when it is empty), then a step of all."""
+    while True:
+        if not closed or not engine.decoding:
+            engine.server.take_handed_over(engine)
+        if not engine.decoding:
+            return None
+        plan = _decode_step(engine)
+        if plan is not None or engine.decoding or engine.stalled:
+            return plan  # else making room preempted the last one, and others may wait for its slot
 
 
 def _decode_step(engine: Engine) -> Plan | None:
