@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,35 @@ if TYPE_CHECKING:
     from hydra_dse.results import Evaluation
 
 
-def simulate_into(run: Simulation, folder: Path, trace_window: str, compress: bool) -> Evaluation:
+@dataclass(frozen=True)
+class TraceOptions:
+    """What the traces of a bundle show, as the command line states it."""
+
+    window: str = "8"
+    limit: str = "32 MB"
+    compress: bool = False
+
+    def words(self) -> tuple[str, ...]:
+        """The options as words of a command."""
+        limit = () if self.limit == TraceOptions.limit else ("--trace-limit", self.limit)
+        return ("--trace-window", self.window, *limit, *(("--gzip",) if self.compress else ()))
+
+    def most_bytes(self) -> float:
+        """The limit in bytes.
+
+        Raises:
+            InputError: it is no size.
+        """
+        from hydra_dse.errors import Fault, InputError, UnitError
+        from hydra_dse.units import parse
+
+        try:
+            return parse(self.limit, "bytes")
+        except UnitError as error:
+            raise InputError(Fault(str(error), "--trace-limit")) from error
+
+
+def simulate_into(run: Simulation, folder: Path, traces: TraceOptions) -> Evaluation:
     """Run a simulation and write its bundle; an infeasible design leaves card, script and metrics, but no traces.
 
     Raises:
@@ -20,15 +49,31 @@ def simulate_into(run: Simulation, folder: Path, trace_window: str, compress: bo
     from hydra_dse.bundle.writing import BundleWriter, Recipe, card_of, parse_window
     from hydra_dse.cli.options import evaluation_json
 
-    window = parse_window(trace_window)
+    window, most_bytes = parse_window(traces.window), traces.most_bytes()
     (placed, _), workload = run.placed, run.pair[1]
-    command = (*run.command(), "--trace-window", trace_window, *(("--gzip",) if compress else ()))
-    recipe = Recipe(command, _inputs(run), {**run.settings(), "trace_window": trace_window})
+    settings = {**run.settings(), "trace_window": traces.window, "trace_limit": traces.limit}
+    recipe = Recipe((*run.command(), *traces.words()), _inputs(run), settings)
     card = card_of(placed, workload, run.rates, _about(run))
-    writer = BundleWriter(folder, card, recipe, window, compress)
+    writer = BundleWriter(folder, card, recipe, window, traces.compress, most_bytes)
     evaluation = run.evaluate(writer.sink)
     writer.finish(evaluation_json(evaluation, run.provenance()))
     return evaluation
+
+
+def told(folder: Path) -> str:
+    """Where a bundle lies and how large it is, for people; its traces may have been cut."""
+    from hydra_dse.bundle.conventions import BLOCK
+    from hydra_dse.config.loader import load_yaml
+    from hydra_dse.units import format as as_text
+
+    block = load_yaml(folder / f"{folder.resolve().name}.yaml").data[BLOCK]
+    files = [folder / trace["file"] for trace in block["traces"]]
+    if not files:
+        return f"bundle: {folder}, without traces"
+    size = as_text(float(sum(file.stat().st_size for file in files)), "bytes", 3)
+    window = block["window"]
+    cut = "; the window closed at --trace-limit" if window["cut"] else ""
+    return f"bundle: {folder}, {window['iterations']} iterations in {len(files)} traces of {size}{cut}"
 
 
 def _about(run: Simulation) -> dict[str, object]:
@@ -40,9 +85,13 @@ def _about(run: Simulation) -> dict[str, object]:
 def _inputs(run: Simulation) -> dict[str, str]:
     """Files named on the command line and their digests; what is bundled goes with the version."""
     from hydra_dse.bundle.writing import sha256
+    from hydra_dse.cli.runs import run_and_identity
+    from hydra_dse.studies.run_directory import EXPERIMENT
 
     found = {}
-    for ref in (run.design, run.workload, run.model, run.calibration):
+    of_run = run_and_identity(run.design)
+    experiment = None if of_run is None else str(Path(of_run[0]) / EXPERIMENT)
+    for ref in (run.design, run.workload, run.model, run.calibration, experiment):
         if ref is not None and Path(ref).is_file():
             path = Path(ref).resolve()
             found[str(path)] = sha256(path)

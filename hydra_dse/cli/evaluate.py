@@ -33,8 +33,10 @@ calibration_option = click.option(
 )
 
 
-def load_pair(design: str, workload: str, model: str | None, overrides: Sequence[str]) -> tuple[Design, Workload]:
-    """Load a design (a file, a bundled name, or RUN:ID) and a workload.
+def load_pair(
+    design: str, workload: str | None, model: str | None, overrides: Sequence[str]
+) -> tuple[Design, Workload]:
+    """Load a design (a file, a bundled name, or RUN:ID) and a workload (None: that of the run).
 
     Raises:
         InputError: a fault of an input, or an override that starts with neither `workload.` nor `design.`.
@@ -50,22 +52,28 @@ def load_pair(design: str, workload: str, model: str | None, overrides: Sequence
         raise InputError([Fault(message, file=f"--set {override.name}") for override in others])
     if model is not None:
         load_model(model)
+    if workload is None:
+        from hydra_dse.cli.runs import workload_of_run
+
+        return _design(design, for_design), workload_of_run(design, model, for_workload)
+    if model is not None:
         for_workload = (Override("model", ("model",), model), *for_workload)
     return _design(design, for_design), load_workload(workload, for_workload)
 
 
 def _design(ref: str, overrides: Sequence[Override]) -> Design:
+    from hydra_dse.cli.runs import run_and_identity
     from hydra_dse.config import load_design
     from hydra_dse.errors import Fault, InputError
     from hydra_dse.studies.runs import design_of_run
 
-    run, colon, identity = ref.rpartition(":")
-    if not (colon and run) or Path(ref).is_file():
+    of_run = run_and_identity(ref)
+    if of_run is None:
         return load_design(ref, overrides)
     if overrides:
         message = f"cannot change {ref}, a design of a run; write the design to a file to change it"
         raise InputError([Fault(message, file=f"--set {override.name}") for override in overrides])
-    return design_of_run(run, identity)
+    return design_of_run(*of_run)
 
 
 def _models(workload: Workload) -> str:
@@ -172,9 +180,17 @@ def estimate(
 
 @click.command()
 @click.argument("design")
-@workload_option
+@click.option(
+    "--workload",
+    metavar="WORKLOAD",
+    help="A workload file or a bundled name (`hydra-dse list workloads`).  [default of a design of a run: the run's]",
+)
 @model_option
-@calibration_option
+@click.option(
+    "--calibration",
+    metavar="NAME_OR_FILE",
+    help="Efficiencies of the dies.  [default: default, under the workload of a run: the run's]",
+)
 @click.option(
     "--requests", type=click.IntRange(10, 10**7), default=2000, show_default=True, help="Requests per replication."
 )
@@ -186,6 +202,13 @@ def estimate(
     default="ledger",
     show_default=True,
     help="Iteration times: closed form, operator by operator through a memo, or every iteration (short runs).",
+)
+@click.option(
+    "--warmup-share",
+    type=click.FloatRange(0.0, 1.0, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="Share of the requests that only warm a run up.",
 )
 @click.option(
     "--target-ci",
@@ -214,13 +237,14 @@ def estimate(
 @json_option
 def simulate(
     design: str,
-    workload: str,
+    workload: str | None,
     model: str | None,
-    calibration: str,
+    calibration: str | None,
     requests: int,
     replications: int,
     seed: int,
     detail: str,
+    warmup_share: float,
     target_ci: str | None,
     target_metrics: tuple[str, ...],
     components: bool,
@@ -228,11 +252,14 @@ def simulate(
     simulator: str,
     bundle: str | None,
     trace_window: str,
+    trace_limit: str,
     compress: bool,
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run DESIGN (a YAML file, or RUN:ID) through the discrete-event simulator."""
+    from hydra_dse.cli.bundles import TraceOptions, simulate_into, told
+    from hydra_dse.cli.runs import calibration_of_run
     from hydra_dse.cli.simulation import Simulation, target_of
     from hydra_dse.errors import Fault, InputError
 
@@ -240,7 +267,7 @@ def simulate(
         design,
         workload,
         model,
-        calibration,
+        calibration or ("default" if workload is not None else calibration_of_run(design)),
         requests,
         replications,
         seed,
@@ -248,17 +275,18 @@ def simulate(
         simulator,
         overrides,
         *target_of(target_ci, target_metrics),
+        warmup_share,
     )
     if bundle is None:
         with _records(records, run) as sink:
             evaluation = run.evaluate(sink)
     else:
-        from hydra_dse.cli.bundles import simulate_into
-
         if records is not None:
             raise InputError(Fault("cannot be written beside a bundle: run it twice", file="--records"))
-        evaluation = simulate_into(run, Path(bundle), trace_window, compress)
+        evaluation = simulate_into(run, Path(bundle), TraceOptions(trace_window, trace_limit, compress))
     show(evaluation, run.title, run.provenance(), as_json, components=components)
+    if bundle is not None and not as_json:
+        click.echo(told(Path(bundle)))
 
 
 def _records(folder: Path | None, run: Simulation) -> contextlib.AbstractContextManager[RecordSink | None]:

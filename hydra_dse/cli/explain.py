@@ -28,7 +28,7 @@ def explain(
 ) -> None:
     """Say why bundle A beats bundle B, or the other way round: where the time of their iterations goes.
 
-    A and B are folders of bundles; with --workload also designs (files, names, or RUN:ID).
+    A and B are folders of bundles, designs of a run (RUN:ID), or with --workload any designs (files or names).
     """
     from hydra_dse.bundle.explain import compare
 
@@ -48,18 +48,20 @@ def _read(ref: str, workload: str | None, requests: int) -> Breakdown:
     from dataclasses import replace
 
     from hydra_dse.bundle.explain import read_breakdown
+    from hydra_dse.cli.runs import calibration_of_run, run_and_identity
     from hydra_dse.errors import Fault, InputError
 
     if Path(ref).is_dir():
         return read_breakdown(ref)
-    if workload is None:
+    if workload is None and run_and_identity(ref) is None:
         raise InputError(Fault(f"{ref!r} is no folder of a bundle; a design needs --workload"))
-    from hydra_dse.cli.bundles import simulate_into
+    from hydra_dse.cli.bundles import TraceOptions, simulate_into
     from hydra_dse.cli.simulation import Simulation
 
     with tempfile.TemporaryDirectory() as folder:
-        run = Simulation(ref, workload, requests=requests, replications=1)
-        evaluation = simulate_into(run, Path(folder) / "bundle", "8", compress=False)
+        calibration = "default" if workload is not None else calibration_of_run(ref)
+        run = Simulation(ref, workload, calibration=calibration, requests=requests, replications=1)
+        evaluation = simulate_into(run, Path(folder) / "bundle", TraceOptions())
         if not evaluation.feasible:
             raise InputError(Fault(f"{ref} is infeasible: {evaluation.violations[0]}"))
         return replace(read_breakdown(Path(folder) / "bundle"), label=ref)

@@ -32,9 +32,17 @@ def set_option(command: Command) -> Command:
     )(command)
 
 
-def bundle_options(command: Command) -> Command:
-    """`--bundle`, `--trace-window` and `--gzip`: what is written of a simulation beside its result."""
+def window_options(command: Command) -> Command:
+    """`--trace-window`, `--trace-limit` and `--gzip`: how much the traces of a bundle show, and in which form."""
     for option in (
+        click.option(
+            "--trace-limit",
+            default="32 MB",
+            show_default=True,
+            metavar="BYTES",
+            help="Close the window when the traces are that large, after the 4 iterations of every engine that tools "
+            "need.",
+        ),
         click.option("--gzip", "compress", is_flag=True, help="Write a .gz beside each trace of the bundle."),
         click.option(
             "--trace-window",
@@ -44,12 +52,16 @@ def bundle_options(command: Command) -> Command:
             help="What the trace shows: 16 iterations of every engine after the warm-up, 200:16 from the 200th on, "
             "or 0.5s, 10s:0.5s.",
         ),
-        click.option(
-            "--bundle", type=click.Path(), metavar="DIR", help="Write traces, card, launch script and metrics to DIR."
-        ),
     ):
         command = option(command)
     return command
+
+
+def bundle_options(command: Command) -> Command:
+    """`--bundle` and what belongs to it: what is written of a simulation beside its result."""
+    return click.option(
+        "--bundle", type=click.Path(), metavar="DIR", help="Write traces, card, launch script and metrics to DIR."
+    )(window_options(command))
 
 
 def print_json(data: Mapping[str, object]) -> None:

@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from hydra_dse.results import Evaluation, Violation
     from hydra_dse.workload.nouns import Workload
 
+WARMUP_SHARE = 0.1
+"""Of a simulation that does not say."""
+
 
 @dataclass(frozen=True)
 class Simulation:
-    """One design under one workload, as `hydra-dse simulate` takes it."""
+    """One design under one workload, as `hydra-dse simulate` takes it.
+
+    Attributes:
+        workload: None = that of the run whose design it is (`RUN:ID`).
+        warmup_share: share of the requests that only warm a run up.
+    """
 
     design: str
-    workload: str
+    workload: str | None
     model: str | None = None
     calibration: str = "default"
     requests: int = 2000
@@ -32,6 +40,7 @@ class Simulation:
     overrides: tuple[str, ...] = field(default=())
     target_ci: float | None = None
     target_metrics: tuple[str, ...] = ()
+    warmup_share: float = WARMUP_SHARE
 
     @cached_property
     def pair(self) -> tuple[Design, Workload]:
@@ -68,7 +77,11 @@ class Simulation:
         from hydra_dse.design.evaluator import EvaluationOptions
 
         options = EvaluationOptions(
-            requests=self.requests, replications=self.replications, detail=self.detail, target_ci=self.target_ci
+            requests=self.requests,
+            replications=self.replications,
+            warmup_share=self.warmup_share,
+            detail=self.detail,
+            target_ci=self.target_ci,
         )
         return replace(options, target_metrics=self.target_metrics) if self.target_metrics else options
 
@@ -102,23 +115,30 @@ class Simulation:
             "design": self.design, "identity": design.identity, "workload": self.workload,
             "model": ", ".join(kind.model.name for kind in served(workload)), "calibration": self.calibration,
             "overrides": list(self.overrides), "simulator": self.simulator, "requests": self.requests,
-            "replications": self.replications, "seed": self.seed, "detail": self.detail, **self._target(),
+            "replications": self.replications, "seed": self.seed, "detail": self.detail, **self._stated(),
         }  # fmt: skip
 
-    def _target(self) -> dict[str, object]:
-        """How narrow intervals are to be, where that is stated."""
-        if self.target_ci is None:
-            return {}
-        return {"target_ci": self.target_ci, "target_metrics": list(self.target_metrics)}
+    def _stated(self) -> dict[str, object]:
+        """How narrow intervals are to be and how long the warm-up, where that is stated."""
+        stated: dict[str, object] = {}
+        if self.target_ci is not None:
+            stated |= {"target_ci": self.target_ci, "target_metrics": list(self.target_metrics)}
+        if self.warmup_share != WARMUP_SHARE:
+            stated["warmup_share"] = self.warmup_share
+        return stated
 
     def command(self) -> tuple[str, ...]:
         """The words that run it again from any folder."""
-        words = ["simulate", _anywhere(self.design), "--workload", _anywhere(self.workload)]
+        words = ["simulate", _anywhere(self.design)]
+        if self.workload is not None:
+            words += ["--workload", _anywhere(self.workload)]
         if self.model is not None:
             words += ["--model", _anywhere(self.model)]
         words += ["--calibration", _anywhere(self.calibration), "--requests", str(self.requests)]
         words += ["--replications", str(self.replications), "--seed", str(self.seed), "--detail", self.detail]
         words += ["--simulator", self.simulator]
+        if self.warmup_share != WARMUP_SHARE:
+            words += ["--warmup-share", repr(self.warmup_share)]
         if self.target_ci is not None:
             words += ["--target-ci", str(self.target_ci)]
         for name in self.target_metrics:
@@ -130,11 +150,12 @@ class Simulation:
     def settings(self) -> dict[str, object]:
         """The same by name, from which it can be made again."""
         return {
-            "design": _anywhere(self.design), "workload": _anywhere(self.workload),
+            "design": _anywhere(self.design),
+            "workload": None if self.workload is None else _anywhere(self.workload),
             "model": None if self.model is None else _anywhere(self.model),
             "calibration": _anywhere(self.calibration), "requests": self.requests,
             "replications": self.replications, "seed": self.seed, "detail": self.detail,
-            "simulator": self.simulator, "overrides": list(self.overrides), **self._target(),
+            "simulator": self.simulator, "overrides": list(self.overrides), **self._stated(),
         }  # fmt: skip
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import finite, json_option
+from hydra_dse.cli.options import finite, json_option, window_options
 
 if TYPE_CHECKING:
+    from hydra_dse.cli.bundles import TraceOptions
+    from hydra_dse.cli.validated_bundles import BundlingSimulation
     from hydra_dse.studies import ValidationResult
 
 # What the table shows beside the experiment's objectives.
@@ -33,6 +35,8 @@ _ALWAYS = ("saturation_requests_per_s", "ttft_mean_s", "tpot_mean_s")
 @click.option("--until-stable", is_flag=True, help="Correct the estimates; simulate new front designs.")
 @click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes that simulate.")
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
+@click.option("--bundles", is_flag=True, help="Write a bundle of every simulated design to RUN/bundles/<design id>.")
+@window_options
 @click.option("--quiet", is_flag=True, help="No progress.")
 @json_option
 def validate(
@@ -45,25 +49,44 @@ def validate(
     until_stable: bool,
     workers: int,
     simulator: str,
+    bundles: bool,
+    trace_window: str,
+    trace_limit: str,
+    compress: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Simulate the best designs of RUN and hold the estimates against the simulation."""
+    from hydra_dse.cli.bundles import TraceOptions
     from hydra_dse.cli.progress import ValidationBar
     from hydra_dse.studies import existing_run, experiment_of
     from hydra_dse.studies import validate as run_validation
 
     experiment = experiment_of(existing_run(run))
+    simulation = _bundling(run, simulator, TraceOptions(trace_window, trace_limit, compress)) if bundles else None
     with ValidationBar(f"validate {experiment.name}", "designs", quiet or as_json) as bar:
         result = run_validation(
             run, top=top, outside=outside, requests=requests, replications=replications,
             max_replications=max_replications, until_stable=until_stable, workers=workers, progress=bar,
-            simulator=simulator, experiment=experiment,
+            simulator=simulator, experiment=experiment, simulation=simulation,
         )  # fmt: skip
+    if simulation is not None:
+        simulation.complete(result, experiment)
     if as_json:
         _print_json(result)
-    else:
-        _print_tables(result, experiment.objectives)
+        return
+    _print_tables(result, experiment.objectives)
+    if bundles:
+        from hydra_dse.cli.tables import console
+
+        console().print(f"bundles: {result.run_dir}/bundles/<design>; hydra-dse explain A B says why one is faster")
+
+
+def _bundling(run: str, simulator: str, traces: TraceOptions) -> BundlingSimulation:
+    from hydra_dse.cli.runs import calibration_of
+    from hydra_dse.cli.validated_bundles import bundling
+
+    return bundling(run, calibration_of(run), simulator, traces)
 
 
 def _print_json(result: ValidationResult) -> None:

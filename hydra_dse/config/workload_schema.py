@@ -116,6 +116,7 @@ class Recorded(Section):
     columns: ColumnsSection | None = None
     limit: Annotated[PositiveCount, Field(le=MAX_ROWS)] = MAX_ROWS
     lengths: Literal["trace", "classes"] = "trace"
+    keep_start: Flag = False
     sessions: Flag = False
     answer_time_per_token: Annotated[Seconds, Field(ge=0)] = 0.0
 
@@ -123,6 +124,8 @@ class Recorded(Section):
     def _timed(self) -> Recorded:
         if self.columns is not None and self.columns.arrival is None:
             raise at_key("columns", "a replayed trace needs the name of its arrival column")
+        if self.keep_start and self.sessions:
+            raise at_key("keep_start", "sessions begin at 0 s: leave out keep_start or sessions")
         return self
 
 

@@ -19,17 +19,19 @@ from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload.chats import in_sessions, with_full_blocks
 from hydra_dse.workload.lengths import Empirical
-from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, Shift, Slo, Workload
+from hydra_dse.workload.nouns import Arrivals, FloatArray, Lengths, RequestClass, Requests, Shift, Slo, Workload
 from hydra_dse.workload.prefixes import Prefixes
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.skew import RoutingSkew, with_skew
-from hydra_dse.workload.traces import read_lengths, read_trace
+from hydra_dse.workload.traces import Trace, read_lengths, read_trace
 
 if TYPE_CHECKING:
     from hydra_dse.config import lengths_schema
     from hydra_dse.config import workload_schema as schema
 
 Result = TypeVar("Result")
+LATEST_START_S = 1e6
+"""Of a record that keeps its own clock: dates (7e8 s and more since 2000) are no clock of a run."""
 
 
 @dataclass(frozen=True)
@@ -182,14 +184,25 @@ class _Builder:
             raise InputError(self.document.fault(path, "no trace"))
         file = self._file(path)
         columns = columns_of(section.columns)
-        requests = read_trace(file, kind=section.format, columns=columns, limit=section.limit).requests
-        recorded = with_full_blocks(requests)
+        trace = read_trace(file, kind=section.format, columns=columns, limit=section.limit)
+        recorded = with_full_blocks(trace.requests)
         if section.sessions:
             per_token = section.answer_time_per_token
             recorded = self._at(("arrivals", "sessions"), lambda: in_sessions(recorded, per_token))
         requests = recorded if section.sessions else replace(recorded, parent=None)
-        replay = self._at(path, lambda: Replay(requests.arrival_s))
+        times_s = self._from_own_zero(trace) if section.keep_start else requests.arrival_s
+        replay = self._at(path, lambda: Replay(times_s, keep_start=section.keep_start))
         return (replay.with_rate(section.rate) if section.rate else replay), requests
+
+    def _from_own_zero(self, trace: Trace) -> FloatArray:
+        """Arrival times of a record from its own zero."""
+        path: KeyPath = ("arrivals", "keep_start")
+        if trace.recorded_s is None:
+            raise InputError(self.document.fault(path, f"a trace of format {trace.format} has no clock of its own"))
+        if trace.recorded_s[0] > LATEST_START_S:
+            late = f"the first request arrives {trace.recorded_s[0]:.4g} s after the zero of the record's clock"
+            raise InputError(self.document.fault(path, f"{late} (expected at most {LATEST_START_S:g} s); leave it out"))
+        return trace.recorded_s
 
     def _arrivals(self) -> Arrivals:
         section = self.section.arrivals

@@ -22,11 +22,13 @@ class TraceWindow:
         unit: of `start` and `length`: `"iterations"` (the length counts those of every engine) or `"seconds"`.
         start: earliest opening from the start of the run; None = the end of the warm-up.
         length: how long it stays open.
+        least: iterations of every engine that are taken even where the sink is full.
     """
 
     unit: str = "iterations"
     start: float | None = None
     length: float = 8
+    least: int = 4
 
 
 class Resource(NamedTuple):
@@ -192,6 +194,10 @@ class SpanSink(RecordSink, Protocol):
     """
 
     window: TraceWindow
+
+    @property
+    def full(self) -> bool:
+        """Whether no more is wanted than `window.least` iterations of every engine."""
 
     def layout(self, layout: PackageLayout) -> None:
         """Take what spans refer to, before the first of them."""

@@ -39,7 +39,7 @@ class SimulationOfFile:
         from hydra_dse.studies.simulators import find_simulator
         from hydra_dse.workload import served
 
-        experiment = _experiment(self.path, self.digest)
+        experiment = experiment_of_file(self.path, self.digest)
         if experiment.calibration is None:
             raise InputError(Fault("the experiment has no calibration", file=self.path))
         design = experiment.space.build(point)
@@ -58,7 +58,8 @@ def simulate(simulation: Simulation, point: Point, options: EvaluationOptions, s
 
 
 @lru_cache(maxsize=2)
-def _experiment(path: str, digest: str) -> Experiment:
+def experiment_of_file(path: str, digest: str) -> Experiment:
+    """The experiment of a file, kept for the next simulation as long as the file's digest is the same."""
     from hydra_dse.config import load_experiment
 
     return load_experiment(path)

@@ -24,12 +24,14 @@ class Replay(Arrivals):
     """Recorded arrival times; a window that passes the end goes on at the start, one mean gap later.
 
     Attributes:
-        times_s: ascending, from 0.
+        times_s: ascending; from 0 unless `keep_start`.
+        keep_start: a window that begins with the record keeps its times, so that the first request arrives when it did.
         name: digest of the times; two replays are equal where it is.
     """
 
     times_s: FloatArray = field(compare=False, repr=False)
     name: str = ""
+    keep_start: bool = False
 
     def __post_init__(self) -> None:
         if len(self.times_s) < 2 or self.times_s[-1] <= self.times_s[0]:
@@ -42,12 +44,12 @@ class Replay(Arrivals):
         return float((len(self.times_s) - 1) / (self.times_s[-1] - self.times_s[0]))
 
     def window(self, count: int, start: int) -> tuple[FloatArray, IntArray]:
-        """Times from 0 and record indices of `count` requests from the record's `start`-th on."""
+        """Times (from 0, see `keep_start`) and record indices of `count` requests from the record's `start`-th on."""
         index = start + np.arange(count)
         size = len(self.times_s)
         period = self.times_s[-1] - self.times_s[0] + 1 / self.rate_per_s
         times = self.times_s[index % size] + (index // size) * period
-        return times - times[0], index % size
+        return (times if self.keep_start and start == 0 else times - times[0]), index % size
 
     def start(self, count: int, rng: np.random.Generator) -> int:
         """Where a window of `count` requests begins: the start of the record where it takes all of it."""
@@ -64,7 +66,7 @@ class Replay(Arrivals):
 
     def with_rate(self, rate_per_s: float) -> Replay:
         """The same record in faster or slower time."""
-        return Replay(self.times_s * (self.rate_per_s / rate_per_s))
+        return Replay(self.times_s * (self.rate_per_s / rate_per_s), keep_start=self.keep_start)
 
 
 def pick(record: Requests, index: IntArray, times_s: FloatArray) -> Requests:

@@ -146,9 +146,10 @@ class Tracer:
             self._opened_s = now
             if self._package is not None:
                 self._package.log = ResourceLog(self._package.network)
-        if window.unit == "seconds":
-            return now < self._opened_s + window.length
-        return self._traced.get(engine, 0) < window.length
+        taken = self._traced.get(engine, 0)
+        if self.sink.full and taken >= window.least:
+            return False
+        return now < self._opened_s + window.length if window.unit == "seconds" else taken < window.length
 
     def _close_if_full(self, now: float) -> None:
         window = self._window
@@ -157,7 +158,8 @@ class Tracer:
         if window.unit == "seconds":
             self.closed = now >= self._opened_s + window.length
         else:
-            full = all(self._traced.get(engine, 0) >= window.length for engine in self._lanes)
+            wanted = min(window.length, window.least) if self.sink.full else window.length
+            full = all(self._traced.get(engine, 0) >= wanted for engine in self._lanes)
             self.closed = full or self._number >= IDLE * window.length * len(self._lanes)
 
     def _maker(self, model: int, engine: Engine) -> SpanMaker:

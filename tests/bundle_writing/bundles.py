@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hydra_dse.cli.bundles import simulate_into
+from hydra_dse.cli.bundles import TraceOptions, simulate_into
 from hydra_dse.cli.simulation import Simulation
 from hydra_dse.results import Evaluation
 
@@ -20,6 +20,8 @@ SMALL = Simulation(
 ONE_DIE = replace(SMALL, design="h100", overrides=("workload.arrivals={process: poisson, rate: 6/s}",))
 
 
-def written(folder: Path, run: Simulation = SMALL, window: str = "4", compress: bool = False) -> Evaluation:
+def written(
+    folder: Path, run: Simulation = SMALL, window: str = "4", compress: bool = False, limit: str = "32 MB"
+) -> Evaluation:
     """Write a bundle and return what was measured."""
-    return simulate_into(run, folder, window, compress)
+    return simulate_into(run, folder, TraceOptions(window, limit, compress))

@@ -30,6 +30,7 @@ from hydra_dse.cli.bundles import simulation_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.errors import InputError
 from hydra_dse.model.counts import total_parameters
+from hydra_dse.studies.records import ParquetRecords
 from hydra_dse.workload import served
 from simulators.serving import ServingSimulator
 
@@ -211,16 +212,42 @@ def test_batches_in_flight_on_the_same_dies_nest(tmp_path: Path) -> None:
 
 
 def test_replaying_exported_arrivals_reproduces_the_run_to_the_byte(tmp_path: Path) -> None:
-    """A sampled run begins with a gap, a replay does not: replays of replays are one and the same."""
+    """The replay keeps the gap before the first request; saturation has requests of its own, drawn from the record."""
+    sampled = written(tmp_path / "sampled", ONE_DIE)
+    overrides = (f"workload.arrivals={{trace: {tmp_path / 'sampled' / 'arrivals.csv'}, keep_start: true}}",)
+    replayed = written(tmp_path / "replayed", replace(ONE_DIE, overrides=overrides))
+    for file in ("arrivals.csv", rank_file(0), TIMELINE_FILE):
+        assert (tmp_path / "sampled" / file).read_bytes() == (tmp_path / "replayed" / file).read_bytes()
+    own = ("saturation_", "load", "throughput_per_")
+    differing = [
+        name for name, value in sampled.metrics.items() if replayed.metrics[name] != value and not name.startswith(own)
+    ]
+    assert differing == []
+
+
+def test_the_records_of_a_replay_are_those_of_the_run_to_the_byte(tmp_path: Path) -> None:
+    written(tmp_path / "sampled", SMALL)
+    overrides = (f"workload.arrivals={{trace: {tmp_path / 'sampled' / 'arrivals.csv'}, keep_start: true}}",)
+    for name, run in (("one", SMALL), ("two", replace(SMALL, overrides=overrides))):
+        with ParquetRecords(tmp_path / name, ["all"], {}) as sink:
+            run.evaluate(sink)
+    for file in ("visits.parquet", "iterations.parquet"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_window_closes_when_its_traces_are_large_but_not_before_tools_can_read_them(tmp_path: Path) -> None:
+    for name, limit in (("large", "1 GB"), ("small", "100 kB")):
+        written(tmp_path / name, ONE_DIE, "12", limit=limit)
+    steps = {name: len(_of(tmp_path / name, "user_annotation")) for name in ("large", "small")}
+    assert steps == {"large": 12, "small": 4}
+    assert [_card(tmp_path / name)["x_chiplet"]["window"]["cut"] for name in steps] == [False, True]
+
+
+def test_a_replay_that_does_not_keep_its_start_begins_with_its_first_request(tmp_path: Path) -> None:
     sampled = written(tmp_path / "sampled", ONE_DIE)
     overrides = (f"workload.arrivals.trace={tmp_path / 'sampled' / 'arrivals.csv'}",)
     replayed = written(tmp_path / "replayed", replace(ONE_DIE, overrides=overrides))
-    overrides = (f"workload.arrivals.trace={tmp_path / 'replayed' / 'arrivals.csv'}",)
-    again = written(tmp_path / "again", replace(ONE_DIE, overrides=overrides))
-    files = [(tmp_path / name / "arrivals.csv").read_bytes() for name in ("sampled", "replayed", "again")]
-    assert files[0] == files[1] == files[2]
-    assert replayed.metrics == again.metrics
-    assert _card(tmp_path / "replayed")["x_chiplet"]["traces"] == _card(tmp_path / "again")["x_chiplet"]["traces"]
+    assert (tmp_path / "replayed" / "arrivals.csv").read_text().splitlines()[1].startswith("0.0,")
     for name in ("ttft_mean_s", "tpot_mean_s", "e2e_mean_s"):
         assert replayed.metrics[name] == pytest.approx(sampled.metrics[name], rel=1e-9)
 

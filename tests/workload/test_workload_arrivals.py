@@ -141,6 +141,13 @@ def test_a_replay_goes_on_at_the_start_one_mean_gap_after_the_end():
     assert times.tolist() == [0.0, 1.0, 4.0, 6.0, 7.0, 10.0, 12.0]
 
 
+def test_a_replay_that_keeps_its_start_begins_when_the_record_does() -> None:
+    record = Replay(np.array([0.3, 1.3, 4.3]), keep_start=True)
+    assert record.window(3, 0)[0].tolist() == [0.3, 1.3, 4.3]
+    assert record.window(2, 1)[0].tolist() == [0.0, 3.0]
+    assert record.with_rate(2 * record.rate_per_s).window(2, 0)[0].tolist() == [0.15, 0.65]
+
+
 def test_different_streams_replay_different_windows():
     record = Replay(np.cumsum(derive(8).exponential(1.0, 10_000)))
     windows = {record.start(100, derive(8, replication)) for replication in range(10)}

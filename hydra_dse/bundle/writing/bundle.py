@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hydra_dse.bundle.conventions import BLOCK
 from hydra_dse.bundle.writing.files import digest_of, sha256
-from hydra_dse.bundle.writing.sink import TraceSink
+from hydra_dse.bundle.writing.sink import MOST_BYTES, TraceSink
 from hydra_dse.config.dump import to_yaml
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.records import TraceWindow
@@ -48,20 +48,27 @@ class BundleWriter:
         recipe: how to make it again.
         window: which iterations leave spans.
         compress: write `.gz` files beside the plain ones.
+        most_bytes: of the traces (see `TraceSink`).
 
     Raises:
         InputError: the folder cannot be made, or holds something that is no bundle.
     """
 
     def __init__(
-        self, folder: Path, card: Mapping[str, object], recipe: Recipe, window: TraceWindow, compress: bool = False
+        self,
+        folder: Path,
+        card: Mapping[str, object],
+        recipe: Recipe,
+        window: TraceWindow,
+        compress: bool = False,
+        most_bytes: float = MOST_BYTES,
     ) -> None:
         self.folder, self._compress = folder, compress
         self._name = folder.resolve().name
         self._card = json.loads(json.dumps(card))
         _make(folder, self._name)
         script = folder / SCRIPT
-        script.write_text(_script(recipe.command, self._name), encoding="utf-8", newline="\n")
+        script.write_text(_script(recipe.command, folder), encoding="utf-8", newline="\n")
         script.chmod(0o755)
         block = self._card[BLOCK]
         block["command"] = ["hydra-dse", *recipe.command]
@@ -69,7 +76,7 @@ class BundleWriter:
         block["inputs"] = [{"file": file, "sha256": digest} for file, digest in sorted(recipe.inputs.items())]
         block["run"] = dict(recipe.run)
         self._write_card()
-        self.sink = TraceSink(folder, window)
+        self.sink = TraceSink(folder, window, most_bytes)
 
     def _write_card(self) -> None:
         (self.folder / f"{self._name}.yaml").write_text(to_yaml(self._card), encoding="utf-8", newline="\n")
@@ -91,6 +98,7 @@ class BundleWriter:
             block["window"] = {
                 "iterations": work.iterations, "start_s": work.start_s, "end_s": work.end_s,
                 "prompt_tokens": work.prompt_tokens, "output_tokens": work.output_tokens, "flops": work.flops,
+                "cut": self.sink.full,
             }  # fmt: skip
         block["unit_of_work"] = self.sink.unit_of_work()
         block["traces"] = [{"file": file, "sha256": found} for file, found in digests.items()]
@@ -118,8 +126,9 @@ def _make(folder: Path, name: str) -> None:
         raise InputError(Fault(f"cannot be made: {error.strerror or error}", file=str(folder))) from None
 
 
-def _script(command: tuple[str, ...], name: str) -> str:
-    words = " ".join(shlex.quote(word) for word in command)
+def _script(command: tuple[str, ...], folder: Path) -> str:
+    name = folder.resolve().name
+    words = " ".join(_quoted(word, folder.resolve().parent.parent) for word in command)
     return (
         "#!/bin/sh\n"
         "# Makes this bundle again; the traces get the digest that the card states (x_chiplet.trace_sha256).\n"
@@ -128,6 +137,12 @@ def _script(command: tuple[str, ...], name: str) -> str:
         'here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)\n'
         f'exec ${{HYDRA_DSE:-hydra-dse}} {words} --bundle "${{1:-$here/replayed/{name}}}"\n'
     )
+
+
+def _quoted(word: str, above: Path) -> str:
+    """A word of the script; a design of the run that the bundle lies in is found from there, wherever that is."""
+    run, colon, identity = word.rpartition(":")
+    return f'"$here"/../..:{shlex.quote(identity)}' if colon and run == str(above) else shlex.quote(word)
 
 
 def parse_window(text: str) -> TraceWindow:
@@ -152,4 +167,4 @@ def parse_window(text: str) -> TraceWindow:
         raise InputError(Fault(f"{text!r}: a trace needs at least {LEAST} iterations", file="--trace-window"))
     if length <= 0.0:
         raise InputError(Fault(f"{text!r}: a window must last longer than 0 s", file="--trace-window"))
-    return TraceWindow("seconds" if seconds else "iterations", start, length)
+    return TraceWindow("seconds" if seconds else "iterations", start, length, LEAST)

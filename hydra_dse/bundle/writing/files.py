@@ -48,6 +48,7 @@ class TraceFiles:
         self._empty: dict[int, bool] = {}
         self._waiting: list[tuple[int, int, int, tuple[int, ...], str]] = []
         self._tickets = 0
+        self.taken_bytes = 0
         for number in (TIMELINE, *range(ranks)):
             file = (folder / self.name(number)).open("w", encoding="utf-8", newline="\n")
             about = {"backend": "nccl", "rank": max(number, 0), "world_size": ranks}
@@ -63,6 +64,7 @@ class TraceFiles:
         """Take an event for these files."""
         self._tickets += 1
         text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        self.taken_bytes += len(text) * len(files)
         heapq.heappush(self._waiting, (start_ns, -duration_ns, self._tickets, files, text))
 
     def describe(self, event: Event, files: tuple[int, ...]) -> None:

@@ -27,6 +27,8 @@ from hydra_dse.records import (
     Visit,
 )
 
+MOST_BYTES = 32e6
+"""Size of the traces of a bundle at which its window closes, unless another is given."""
 FIRST_STREAM = 7
 """Number of the first stream of a rank."""
 
@@ -81,8 +83,7 @@ class RequestedWork:
     def as_table(self) -> str:
         """The requests in order of arrival, every digit of their times kept."""
         rows = sorted(self._rows)
-        first = rows[0][4] if rows else 0.0
-        lines = (f"{row[4] - first!r},{row[2]},{row[3]}\n" for row in rows)
+        lines = (f"{row[4]!r},{row[2]},{row[3]}\n" for row in rows)
         return "arrival_s,prompt_tokens,output_tokens\n" + "".join(lines)
 
     @property
@@ -105,10 +106,12 @@ class TraceSink:
     Args:
         folder: of the bundle; it exists.
         window: which iterations leave spans.
+        most_bytes: of all files; once they are that large, only the iterations that tools need are added.
     """
 
-    def __init__(self, folder: Path, window: TraceWindow) -> None:
+    def __init__(self, folder: Path, window: TraceWindow, most_bytes: float = MOST_BYTES) -> None:
         self.window = window
+        self._most_bytes = most_bytes
         self.work = WindowWork()
         self._folder = folder
         self._files: TraceFiles | None = None
@@ -133,6 +136,16 @@ class TraceSink:
         for order, (process, name) in enumerate(names.PROCESSES.items()):
             _name_process(files, process, name, order - len(names.PROCESSES), (TIMELINE, 0))
         self._watts["static"] = layout.static_power_w
+
+    @property
+    def full(self) -> bool:
+        """Whether the files are as large as they may be."""
+        return self.taken_bytes >= self._most_bytes
+
+    @property
+    def taken_bytes(self) -> int:
+        """Size of the events so far, in all files."""
+        return 0 if self._files is None else self._files.taken_bytes
 
     @property
     def files(self) -> TraceFiles:
@@ -181,7 +194,7 @@ class TraceSink:
         return self._files.close(compress)
 
     def arrivals(self) -> str:
-        """All requests as a trace that can be replayed (CSV, the first at 0 s)."""
+        """All requests as a trace that can be replayed (CSV; arrivals on the clock of the run)."""
         return self._requested.as_table()
 
     def unit_of_work(self) -> dict[str, object]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.workload.marginals import MAX_TOKENS
-from hydra_dse.workload.nouns import Requests
+from hydra_dse.workload.nouns import FloatArray, Requests
 
 MAX_ROWS = 2_000_000
 MAX_FAULTS = 10
@@ -53,6 +53,7 @@ class Trace:
         skipped: failed requests left out.
         complete: False where the file has more rows than the limit.
         block_tokens: tokens of a prefix block, None where the trace has none.
+        recorded_s: arrival times as they are recorded, from the record's own zero; None where it has none.
     """
 
     requests: Requests
@@ -61,6 +62,7 @@ class Trace:
     skipped: int = 0
     complete: bool = True
     block_tokens: int | None = None
+    recorded_s: FloatArray | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass
@@ -163,7 +165,7 @@ class Recorder:
             # A trace of which only some rows name their chat has no sessions.
             parent=np.array(self.parents, dtype=np.int64) if len(self.parents) == len(times) else None,
         )
-        return Trace(requests, kind, self.path, self.skipped, complete, block_tokens)
+        return Trace(requests, kind, self.path, self.skipped, complete, block_tokens, times)
 
 
 def _show(value: object) -> str:

@@ -1,0 +1,69 @@
+"""Designs of a run on the command line: `RUN:ID`, under the workload and calibration of the run's experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hydra_dse.config.overrides import Override
+    from hydra_dse.workload.nouns import Workload
+
+
+def run_and_identity(ref: str) -> tuple[str, str] | None:
+    """The two parts of `RUN:ID`; None for a file or a name."""
+    run, colon, identity = ref.rpartition(":")
+    return (run, identity) if colon and run and not Path(ref).is_file() else None
+
+
+def workload_of_run(ref: str, model: str | None, overrides: Sequence[Override]) -> Workload:
+    """The workload under which the run of a design was made, with these overrides of it.
+
+    Raises:
+        InputError: the design is not one of a run, or there is no such run.
+    """
+    from hydra_dse.config import load_experiment
+    from hydra_dse.config.overrides import Override as Change
+    from hydra_dse.studies.run_directory import existing_run
+
+    run = existing_run(_run(ref))
+    changes = [Change(each.name, ("workload", *each.path), each.value) for each in overrides]
+    if any(each.path[:1] == ("arrivals",) for each in overrides):
+        # The experiment's own rate would hide that of the arrivals.
+        changes.append(Change("rate", ("rate",), None))
+    if model is not None:
+        changes.append(Change("model", ("model",), model))
+    return load_experiment(run.experiment_file, changes).workload
+
+
+def calibration_of_run(ref: str) -> str:
+    """Name or file of the calibration of the run of a design.
+
+    Raises:
+        InputError: the design is not one of a run, or there is no such run.
+    """
+    return calibration_of(_run(ref))
+
+
+def calibration_of(run: str) -> str:
+    """Name or file of the calibration of a run.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    from hydra_dse.config.loader import load_yaml
+    from hydra_dse.studies.run_directory import existing_run
+
+    named = load_yaml(existing_run(run).experiment_file).data.get("calibration")
+    return "default" if named is None else str(named)
+
+
+def _run(ref: str) -> str:
+    from hydra_dse.errors import Fault, InputError
+
+    parts = run_and_identity(ref)
+    if parts is None:
+        message = f"is missing; only a design of a run (RUN:ID) has a workload of its own, and {ref!r} is none"
+        raise InputError(Fault(message, file="--workload"))
+    return parts[0]
