@@ -66,7 +66,7 @@ def told(folder: Path) -> str:
     from hydra_dse.config.loader import load_yaml
     from hydra_dse.units import format as as_text
 
-    block = load_yaml(folder / f"{folder.resolve().name}.yaml").data[BLOCK]
+    block: Any = load_yaml(folder / f"{folder.resolve().name}.yaml").data[BLOCK]
     files = [folder / trace["file"] for trace in block["traces"]]
     if not files:
         return f"bundle: {folder}, without traces"
