@@ -53,6 +53,7 @@ FILES: dict[str, tuple[type[Section], ...]] = {
         experiment_schema.ConstraintSection,
         experiment_schema.SearchSection,
         experiment_schema.ValidationSection,
+        experiment_schema.ScenariosSection,
         experiment_schema.InputSection,
     ),
     "Workload": (

@@ -12,6 +12,16 @@ from hydra_dse.config.fields import Count, Name, Number, PositiveCount, Rate, Se
 SAMPLERS = ("nsga2", "nsga3", "random", "tpe", "qmc")
 
 
+def _named_or_inline(value: Any) -> str:
+    return "inline" if isinstance(value, dict) else "named"
+
+
+# The mapping is checked on its own, as a workload or a space, so that its faults keep their places.
+NamedOrInline = Annotated[
+    Annotated[Name, Tag("named")] | Annotated[dict[str, Any], Tag("inline")], Discriminator(_named_or_inline)
+]
+
+
 class ConstraintSection(Section):
     """Bounds on a metric."""
 
@@ -52,21 +62,26 @@ class ValidationSection(Section):
     outside: Count | None = None
 
 
+class ScenariosSection(Section):
+    """Several models and workloads, each pair a scenario, that aggregated objectives look at."""
+
+    models: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64)] | None = None
+    workloads: Annotated[tuple[NamedOrInline, ...], Field(min_length=1, max_length=64)] | None = None
+    load: Annotated[Share, Field(gt=0, lt=1)] | None = None
+    probe: Annotated[PositiveCount, Field(le=10_000)] = 16
+
+    @model_validator(mode="after")
+    def _several(self) -> ScenariosSection:
+        if self.models is None and self.workloads is None:
+            raise at_key("models", "give models, workloads or both")
+        return self
+
+
 class InputSection(Section):
     """A file that a stored experiment was read from."""
 
     path: Name
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-def _named_or_inline(value: Any) -> str:
-    return "inline" if isinstance(value, dict) else "named"
-
-
-# The mapping is checked on its own, as a workload or a space, so that its faults keep their places.
-NamedOrInline = Annotated[
-    Annotated[Name, Tag("named")] | Annotated[dict[str, Any], Tag("inline")], Discriminator(_named_or_inline)
-]
 
 
 class ExperimentSection(Section):
@@ -85,4 +100,5 @@ class ExperimentSection(Section):
     search: SearchSection = SearchSection()
     validation: ValidationSection = ValidationSection()
     calibration: Name = "default"
+    scenarios: ScenariosSection | None = None
     inputs: tuple[InputSection, ...] = ()

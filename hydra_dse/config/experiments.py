@@ -19,9 +19,17 @@ from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.objectives import metric_faults
 from hydra_dse.config.overrides import Override, apply_overrides, split_overrides
 from hydra_dse.config.plain import put, to_plain
+from hydra_dse.config.scenarios import LoadedScenarios, scenarios_of
 from hydra_dse.config.spaces import plain_space, space_of
 from hydra_dse.config.workloads import LoadedWorkload, build_workload, override_workload, parsed
-from hydra_dse.design.experiment import Bound, Experiment, InputFile, SearchSettings, ValidationSettings
+from hydra_dse.design.experiment import (
+    Bound,
+    Experiment,
+    InputFile,
+    ScenarioSettings,
+    SearchSettings,
+    ValidationSettings,
+)
 from hydra_dse.design.space import SearchSpace
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
@@ -67,6 +75,7 @@ class _Builder:
     for_space: tuple[Override, ...]
     inputs: list[Path]
     faults: list[Fault] = field(default_factory=list)
+    scenarios: LoadedScenarios | None = None
 
     def build(self, stem: str) -> Experiment:
         from hydra_dse.config.experiment_schema import ExperimentSection
@@ -80,9 +89,11 @@ class _Builder:
         if section is not None:
             self.inputs.extend(workload.inputs if workload is not None else ())
             self.faults.extend(self._changes(section))
+            self._read_scenarios(section)
             served = workload.workload if workload is not None else None
             served_by = tuple(die_groups(space[1])) if space is not None else None
-            self.faults.extend(metric_faults(self.document, section, served, served_by))
+            several = self.scenarios.settings.items if self.scenarios is not None else ()
+            self.faults.extend(metric_faults(self.document, section, served, served_by, several))
         if self.faults or section is None or workload is None or space is None:
             raise InputError(self.faults)
         resolved = self._resolved(section, section.name or stem, workload, space[1])
@@ -98,7 +109,14 @@ class _Builder:
             calibration=calibration,
             resolved=resolved,
             inputs=self._digests(section),
+            scenarios=self.scenarios.settings if self.scenarios is not None else ScenarioSettings(),
         )
+
+    def _read_scenarios(self, section: ExperimentSection) -> None:
+        self.scenarios = scenarios_of(self.document, section, self._workload)
+        if self.scenarios is not None:
+            self.inputs.extend(self.scenarios.inputs)
+            self.faults.extend(fault for fault in self.scenarios.faults if fault not in self.faults)
 
     def _try(self, make: Callable[[], Result]) -> Result | None:
         try:
@@ -169,6 +187,8 @@ class _Builder:
     ) -> dict[str, object]:
         plain = section.model_dump(mode="python", exclude_none=True)
         plain.update(name=name, workload=workload.plain, space=space)
+        if self.scenarios is not None:
+            plain["scenarios"] = self.scenarios.plain
         for key, kind in (("model", "models"), ("calibration", "calibrations")):
             if looks_like_path(str(plain.get(key, ""))):
                 plain[key] = str(find_from(self.document, (key,), kind).resolve())

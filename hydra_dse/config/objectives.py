@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hydra_dse.config.document import Document, KeyPath
+from hydra_dse.design.experiment import Scenario
 from hydra_dse.errors import Fault, did_you_mean
+from hydra_dse.results.aggregates import FORMS, aggregate_of
 from hydra_dse.results.metrics import (
     METRICS,
     NEEDS_PREFIXES,
     NEEDS_SESSIONS,
     NEEDS_SLO,
     NEITHER,
+    SCENARIOS_ONLY,
     SIMULATED_ONLY,
     UTILIZATION,
 )
@@ -23,7 +26,11 @@ if TYPE_CHECKING:
 
 
 def metric_faults(
-    document: Document, section: ExperimentSection, workload: Workload | None, groups: Sequence[str] | None
+    document: Document,
+    section: ExperimentSection,
+    workload: Workload | None,
+    groups: Sequence[str] | None,
+    scenarios: Sequence[Scenario] = (),
 ) -> Iterator[Fault]:
     """Yield a fault for every objective and constraint whose metric the search cannot know.
 
@@ -32,18 +39,43 @@ def metric_faults(
         section: the same, checked.
         workload: None where it could not be read; what depends on it is not checked then.
         groups: die groups of the space, None where it could not be read.
+        scenarios: over which objectives and constraints are aggregated; none where the experiment has none.
     """
+    several = section.scenarios is not None
+    loads = [item.workload for item in scenarios] if several else [workload]
     for index, name in enumerate(section.objectives):
         path: KeyPath = ("objectives", index)
-        message = _message(name, workload, groups, objective=True)
+        message = _over_all(name, several, loads, groups, objective=True)
         if message:
             yield document.fault(path, message)
         if name in section.objectives[:index]:
             yield document.fault(path, f"{name!r} is listed twice")
     for index, part in enumerate(section.constraints):
-        message = _message(part.metric, workload, groups, objective=False)
+        message = _over_all(part.metric, several, loads, groups, objective=False)
         if message:
             yield document.fault(("constraints", index, "metric"), message)
+
+
+def _over_all(
+    name: str, several: bool, loads: Sequence[Workload | None], groups: Sequence[str] | None, *, objective: bool
+) -> str | None:
+    """What is wrong with a metric, aggregated over scenarios where there are several."""
+    over = aggregate_of(name)
+    if several and over is None:
+        listed = ", ".join(f"{form}(…)" for form in FORMS)
+        inside = name.partition("(")[2].rstrip(")") or name
+        return f"{name!r}: with scenarios, a metric is aggregated over them, e.g. worst({inside}); accepted: {listed}"
+    if over is not None and not several:
+        return (
+            f"{name!r} aggregates over scenarios, and the experiment has none; add `scenarios`, or name {over.metric!r}"
+        )
+    inside = name if over is None else over.metric
+    if over is not None and inside in METRICS and METRICS[inside].direction == NEITHER:
+        return f"{name!r}: {inside!r} has no better direction, so it has no worst or share"
+    if over is None and inside in SCENARIOS_ONLY:
+        return f"{name!r} is computed with scenarios only, as e.g. worst({name})"
+    found = (_message(inside, load, groups, objective=objective or over is not None) for load in loads)
+    return next((message for message in found if message), None)
 
 
 def _message(name: str, workload: Workload | None, groups: Sequence[str] | None, *, objective: bool) -> str | None:
@@ -51,7 +83,7 @@ def _message(name: str, workload: Workload | None, groups: Sequence[str] | None,
     known = [
         other
         for other, found in METRICS.items()
-        if other not in SIMULATED_ONLY and not (objective and found.direction == NEITHER)
+        if other not in (*SIMULATED_ONLY, *SCENARIOS_ONLY) and not (objective and found.direction == NEITHER)
     ]
     busy = [] if objective else [UTILIZATION + group for group in groups or ()]
     accepted = f"; accepted: {', '.join([*known, *busy])}"

@@ -47,6 +47,35 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True)
+class Scenario:
+    """One of several loads that a design must serve: a workload with its model.
+
+    Attributes:
+        name: `<model>/<workload>`, unique in an experiment.
+    """
+
+    name: str
+    model: str
+    load: str
+    workload: Workload
+
+
+@dataclass(frozen=True)
+class ScenarioSettings:
+    """Several loads in one experiment, and what they are measured by.
+
+    Attributes:
+        items: the scenarios, in order.
+        load: rate of each as a share of the highest saturation among the probed designs; None = their own rates.
+        probe: packages drawn at random, with all their inner variants, that give rates and references.
+    """
+
+    items: tuple[Scenario, ...] = ()
+    load: float | None = None
+    probe: int = 16
+
+
+@dataclass(frozen=True)
 class InputFile:
     """An input of a run, by absolute path and SHA-256 digest."""
 
@@ -63,6 +92,7 @@ class Experiment:
         bounds: constraints on metrics.
         resolved: the experiment as plain data with all defaults written out (what a run directory stores).
         inputs: files read, for provenance.
+        scenarios: loads that aggregated objectives look at; none in most experiments.
     """
 
     name: str
@@ -75,3 +105,4 @@ class Experiment:
     calibration: CalibrationSet | None = None
     resolved: Mapping[str, object] = field(default_factory=dict)
     inputs: tuple[InputFile, ...] = ()
+    scenarios: ScenarioSettings = field(default_factory=ScenarioSettings)

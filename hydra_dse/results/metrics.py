@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hydra_dse.errors import Fault, InputError, did_you_mean
+from hydra_dse.results.aggregates import Aggregate, aggregate_of
 
 MINIMISE, MAXIMISE, NEITHER = "minimise", "maximise", "neither"
 
@@ -50,6 +51,13 @@ _OTHERS = (
     Metric("output_tokens_per_s_per_user", "tokens/s", MAXIMISE, "1 / mean TPOT", "per user"),
     Metric("throughput_tokens_per_s_per_w", "tokens/s/W", MAXIMISE, "output tokens per second per watt", "per watt"),
     Metric("throughput_per_ttft_tokens_per_s2", "tokens/s²", MAXIMISE, "throughput / mean TTFT (HYDRA's B*)", "B*"),
+    Metric(
+        "saturation_per_ttft_tokens_per_s2",
+        "tokens/s²",
+        MAXIMISE,
+        "output tokens per second at saturation / mean TTFT at the offered rate",
+        "saturation / TTFT",
+    ),
     Metric("batch_mean", "1", NEITHER, "time-weighted mean number of decoding sequences", "decode batch"),
     Metric("hbm_utilization", "1", NEITHER, "busy share of memory bandwidth", "HBM busy"),
     Metric("noi_utilization_max", "1", NEITHER, "busy share of the most loaded link", "NoI busy"),
@@ -97,6 +105,8 @@ def _registry() -> dict[str, Metric]:
 METRICS: dict[str, Metric] = _registry()
 SIMULATED_ONLY = (*(f"ttft_scheduled_{share}_s" for share in ("p50", "p90", "p99")), "prefix_occupancy")
 """Metrics that only a simulation knows: the estimator has no distribution of them."""
+SCENARIOS_ONLY = ("saturation_per_ttft_tokens_per_s2",)
+"""Metrics that are computed where an experiment has scenarios, whose rates are shares of what can be sustained."""
 NEEDS_SLO = ("goodput_requests_per_s", "max_rate_requests_per_s", "slo_attainment")
 """Metrics that exist where the workload states an SLO."""
 NEEDS_PREFIXES = ("prefix_hit_share",)
@@ -112,11 +122,15 @@ OF_MODEL = "@"
 def metric(name: str) -> Metric:
     """Return the metric called `name`; `utilization_<die group>` exists for every group name.
 
-    `<metric>@<model>` is that of the requests of one of several models.
+    `<metric>@<model>` is that of the requests of one of several models; `worst(<metric>)` and its kin are over
+    scenarios.
 
     Raises:
         InputError: no such metric.
     """
+    over = aggregate_of(name)
+    if over is not None:
+        return _aggregated(metric(over.metric), over)
     base, at, model = name.partition(OF_MODEL)
     if at and model:
         whole = metric(base)
@@ -127,3 +141,12 @@ def metric(name: str) -> Metric:
     if name not in METRICS:
         raise InputError(Fault(f"unknown metric {name!r}{did_you_mean(name, METRICS)}"))
     return METRICS[name]
+
+
+def _aggregated(inner: Metric, over: Aggregate) -> Metric:
+    form = over.name.split("(")[0]
+    text = f"{form.replace('_', ' ')} over the scenarios: {inner.definition}"
+    label = f"{form.replace('_', ' ')} of {inner.label}"
+    if over.of_shares:
+        return Metric(over.name, "1", MAXIMISE, text, label)
+    return replace(inner, name=over.name, definition=text, label=label)

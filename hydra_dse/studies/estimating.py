@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hydra_dse.design.experiment import Experiment
+from hydra_dse.design.space import Point
 from hydra_dse.search.estimating import EstimatorScorer
-from hydra_dse.search.scores import Scorer
+from hydra_dse.search.references import References, references_of
+from hydra_dse.search.scenarios import ScenarioEstimator, ScenarioScorer, metrics_inside
+from hydra_dse.search.scores import Scorer, ScoreTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,3 +35,41 @@ class EstimatorOfFile:
         from hydra_dse.config import load_experiment
 
         return EstimatorScorer(load_experiment(self.path))
+
+
+@dataclass(frozen=True, eq=False)
+class ScenariosOf:
+    """Scores an experiment with scenarios that is loaded already."""
+
+    experiment: Experiment
+    references: References
+
+    def __call__(self) -> Scorer:
+        """Return the scorer."""
+        return ScenarioScorer(self.references.applied(self.experiment), self.references)
+
+
+@dataclass(frozen=True)
+class ScenariosOfFile:
+    """Scores a resolved experiment with scenarios by its file."""
+
+    path: str
+    references: References
+
+    def __call__(self) -> Scorer:
+        """Load the experiment and return its scorer."""
+        from hydra_dse.config import load_experiment
+
+        return ScenarioScorer(self.references.applied(load_experiment(self.path)), self.references)
+
+
+def measured(experiment: Experiment) -> References:
+    """The references of an experiment's scenarios, estimated in this process."""
+    metrics = metrics_inside(experiment)
+    return references_of(experiment, metrics, score_alone)
+
+
+def score_alone(experiment: Experiment, names: Sequence[str], points: Sequence[Point]) -> dict[str, ScoreTable]:
+    """Scores under scenarios, for each of them placed for its own models."""
+    estimator = ScenarioEstimator(experiment, metrics_inside(experiment))
+    return {name: estimator.score([name], points)[name] for name in names}

@@ -98,8 +98,13 @@ def sweep(
 
 
 def _estimator(experiment: Experiment, run: RunDirectory, workers: int) -> ScorerFactory:
-    from hydra_dse.studies.estimating import EstimatorOf, EstimatorOfFile
+    from hydra_dse.studies.estimating import EstimatorOf, EstimatorOfFile, ScenariosOf, ScenariosOfFile, measured
 
+    if experiment.scenarios.items:
+        references = measured(experiment)
+        if workers <= 1:
+            return ScenariosOf(experiment, references)
+        return ScenariosOfFile(str(run.experiment_file.resolve()), references)
     return EstimatorOf(experiment) if workers <= 1 else EstimatorOfFile(str(run.experiment_file.resolve()))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.errors import Interrupted, NothingFeasible
+from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
 from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.studies.chosen import Chosen, chosen_rows
@@ -76,6 +76,10 @@ def validate(
     """
     run = existing_run(run_dir)
     experiment = experiment or experiment_of(run)
+    if experiment.scenarios.items:
+        message = "its objectives are aggregated over scenarios, which validate does not simulate"
+        hint = "simulate them with hydra-dse robustness EXPERIMENT --simulate"
+        raise InputError(Fault(f"{message}; {hint}", file=str(run.experiment_file)))
     settings = experiment.validation
     options = EvaluationOptions(
         requests=requests or settings.requests,

@@ -5,7 +5,14 @@ from itertools import islice
 import pytest
 
 from hydra_dse.config import load_experiment
-from hydra_dse.results.metrics import METRICS, NEEDS_PREFIXES, NEEDS_SESSIONS, SIMULATED_ONLY, UTILIZATION
+from hydra_dse.results.metrics import (
+    METRICS,
+    NEEDS_PREFIXES,
+    NEEDS_SESSIONS,
+    SCENARIOS_ONLY,
+    SIMULATED_ONLY,
+    UTILIZATION,
+)
 from hydra_dse.search.estimating import EstimatorScorer
 from hydra_dse.search.scores import constrained
 
@@ -37,4 +44,4 @@ def test_the_estimator_computes_all_metrics_but_those_said_to_be_of_simulations(
     _, table = _table("objectives=[max_rate_requests_per_s]", *overrides)
     names = {name for name in table.metrics if not name.startswith(UTILIZATION)}
     of_sessions = {*NEEDS_PREFIXES, *NEEDS_SESSIONS} if workload != "tool-sessions" else set()
-    assert names == set(METRICS) - set(SIMULATED_ONLY) - of_sessions
+    assert names == set(METRICS) - set(SIMULATED_ONLY) - set(SCENARIOS_ONLY) - of_sessions
