@@ -52,6 +52,10 @@ SOURCES = (
     Source("dabench/sn40l_inference.csv", "sn40l", 1, "argonne-lcf/LLM-Inference-Bench, figure 18: 8 RDUs, end to end"),
     Source("dabench/ipu_measurements.csv", "gc200", 1, "CARAML (SC24-W), table II: GPT 117M pipelined over 4 IPUs"),
     Source("dabench/wse2_depth_width_sweep.csv", "wse-2", 1, DABENCH.format("compiler estimates (Cerebras R1.6.0)")),
+    *(
+        Source(f"dabench/cs2_{name}_training_usc.csv", "wse-2", 1, "Zhang et al., arXiv 2409.00287, tables III to V")
+        for name in ("bert", "gpt3")
+    ),
     Source("dabench/wse2_kernels.csv", "wse-2", 3, DABENCH.format("compile reports (compiler estimates)")),
 )  # fmt: skip
 WHOLE = ("gemm",)
@@ -66,6 +70,19 @@ def thinned(table: Observations, every: int) -> Observations:
     names = table.form.columns
     order = np.lexsort([table.response, *(table.columns[name] for name in reversed(names))])
     return table.rows(np.sort(order[::every]))
+
+
+def joined(tables: list[tuple[Observations, str]]) -> list[tuple[Observations, str]]:
+    """Tables of one form and variant as one."""
+    found: dict[str, tuple[Observations, str]] = {}
+    for table, source in tables:
+        if table.key in found:
+            first, source = found[table.key]
+            columns = {name: np.concatenate((first.columns[name], table.columns[name])) for name in table.columns}
+            response = np.concatenate((first.response, table.response))
+            table = Observations(table.form, table.chip, table.variant, columns, response, source)
+        found[table.key] = (table, source)
+    return list(found.values())
 
 
 def table_text(table: Observations, source: str) -> str:
@@ -99,12 +116,13 @@ def main() -> int:
     if not reference.is_dir():
         sys.stderr.write(f"no published tables at {reference}: set HYDRA_DSE_REFERENCE\n")
         return 2
-    texts: dict[str, list[str]] = {}
+    read: dict[str, list[tuple[Observations, str]]] = {}
     for item in SOURCES:
         for table in read_profile(reference / item.path, item.target):
             if not item.only or table.key in item.only:
-                texts.setdefault(item.target, []).append(table_text(thinned(table, item.every), item.source))
-    for target, tables in texts.items():
+                read.setdefault(item.target, []).append((thinned(table, item.every), item.source))
+    for target, found in read.items():
+        tables = [table_text(table, source) for table, source in joined(found)]
         head = "# Written by benchmarks/select_measurements.py from published tables; do not edit.\ntables:\n"
         (SHIPPED / f"{target}.yaml").write_text(head + "\n".join(tables) + "\n", encoding="utf-8")
     return 0

@@ -1,11 +1,13 @@
 """Forms of dataflow machines: sections of an RDU, pipelined IPUs, kernels on a wafer, tensor-parallel serving.
 
 - RDU training step: a fixed part and a part per layer, at one width.
-- RDU training over widths: layers cost a launch and their FLOPs; the head costs its width.
+- RDU training over widths: layers cost a launch and their FLOPs; the head costs its width.  The host beside it costs a
+  fixed part and a part per layer.
 - IPU pipeline of a global batch: `fixed + samples · sample` (fill, drain, weight update and host in `fixed`).
 - WSE-2 kernels: each layer is given processing elements at one rate; a kernel's utilisation saturates in its width.
-- RDU serving, tensor parallel: prompts enter one after the other; a decode step streams weights and KV over the
-  bandwidth of all chips, and pays launches and collectives (`step`), which the rows cannot tell apart.
+- WSE-2 training with streamed weights: layers in turn; a layer costs its launch and its FLOPs, which overlap in part.
+- RDU serving, tensor parallel: prompts of a batch enter together; a decode step streams weights and KV over the
+  bandwidth of all chips and pays for each sequence; launches and collectives of a step hide in the 15 % of the bandwidth.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from hydra_dse.calibration.nouns import ChipFigures, Columns, FloatArray, Form, Parameter
 
 VOCABULARY = 50_257.0
-WEIGHT_STREAM = 0.85
+STREAM = 0.85
 
 
 def _sections(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
@@ -66,6 +68,48 @@ RDU_WIDTHS = Form(
     predict=_widths,
     response="time_s",
     formula="fixed + head · width + layers · launch + FLOPs / rate",
+)
+
+
+RDU_HOST = Form(
+    name="rdu-host",
+    operator_class="host",
+    columns=("layers", "width"),
+    configuration=("layers", "width"),
+    parameters=(
+        Parameter("fixed", "s", 1.0, 1e-4, 100.0, "host time of a step"),
+        Parameter("layer", "s", 5e-3, 1e-7, 1.0, "host time of one more layer"),
+    ),
+    predict=_sections,
+    response="time_s",
+    formula="fixed + layers · layer",
+)
+
+
+def _streaming(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
+    launch, share, half, overlap = values
+    layers, width, tokens, length = (columns[name] for name in ("layers", "width", "tokens", "length"))
+    rate = chip.peak_flops_per_s * share / (1.0 + half / width)
+    busy = training_flops(np.ones_like(layers), width, tokens, length) / rate
+    return np.asarray(layers * (launch**overlap + busy**overlap) ** (1.0 / overlap))
+
+
+WSE_STREAMING = Form(
+    name="wse-streaming",
+    operator_class="layer of streamed weights",
+    columns=("layers", "width", "tokens", "length"),
+    configuration=("layers", "width"),
+    parameters=(
+        Parameter("launch", "s", 4e-3, 1e-6, 1.0, "time of a layer that does not grow with the batch"),
+        Parameter(
+            "share", "1", 0.3, 0.01, 1.0, "share of the matrix peak that three forward passes of a wide layer reach"
+        ),
+        Parameter("half_width", "elements", 500.0, 0.1, 2e4, "width at which half of that share is reached"),
+        Parameter("overlap", "1", 2.0, 1.0, 20.0, "power mean of launch and work: 1 in turn, large side by side"),
+    ),
+    predict=_streaming,
+    response="time_s",
+    formula="layers · mean_p(launch, FLOPs / (peak · share / (1 + half_width / width)))",
 )
 
 
@@ -170,15 +214,15 @@ WSE_UTILISATION = Form(
 
 
 def _serving(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
-    step, prompt, cached, share = values
+    first, sequence, share = values
     names = ("input", "output", "batch", "weight_bytes", "kv_bytes", "parameters", "layers", "width")
     inputs, outputs, batch, weights, kv, count, layers, width = (columns[name] for name in names)
-    bandwidth = chip.memory_bytes_per_s * chip.chips
+    bandwidth = chip.memory_bytes_per_s * chip.chips * STREAM
     flops = 2.0 * count * inputs + 2.0 * layers * width * inputs**2
-    first = batch * (prompt + flops / (chip.peak_flops_per_s * chip.chips * share))
+    prompts = first + batch * flops / (chip.peak_flops_per_s * chip.chips * share)
     context = inputs + outputs / 2.0
-    each = step + weights / (bandwidth * WEIGHT_STREAM) + batch * kv * context / (bandwidth * cached)
-    return np.asarray(first + (outputs - 1.0) * each)
+    each = batch * sequence + (weights + batch * kv * context) / bandwidth
+    return np.asarray(prompts + (outputs - 1.0) * each)
 
 
 RDU_SERVING = Form(
@@ -187,22 +231,42 @@ RDU_SERVING = Form(
     columns=("input", "output", "batch", "weight_bytes", "kv_bytes", "parameters", "layers", "width"),
     configuration=("input", "batch"),
     parameters=(
-        Parameter("step", "s", 1e-4, 1e-6, 1e-2, "launches and collectives of one decode step, all layers"),
-        Parameter("prompt", "s", 1.5e-2, 1e-5, 1.0, "fixed time of one prompt: launches and host"),
-        Parameter("cached", "1", 0.3, 0.01, 1.0, "share of the bandwidth at which KV is read"),
+        Parameter("first", "s", 1.5e-2, 1e-5, 1.0, "fixed time of a batch of prompts: launches and host"),
+        Parameter(
+            "sequence", "s", 5e-5, 1e-7, 1e-2, "time of one more sequence in a decode step: collectives, sampling"
+        ),
         Parameter("share", "1", 0.1, 0.005, 1.0, "share of the matrix peak on prompts"),
     ),
     predict=_serving,
     response="time_s",
     formula=(
-        "batch · (prompt + FLOPs / (peak · share)) + (output − 1) · (step + weights / (0.85 bandwidth)"
-        " + KV / (bandwidth · cached))"
+        "first + batch · FLOPs / (peak · share) + (output − 1) · (batch · sequence + (weights + batch · KV)"
+        " / (0.85 bandwidth)); a time to the first token is a row with one token of output"
     ),
+)
+
+
+def _constant(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
+    return np.full(len(columns["layers"]), values[0])
+
+
+RDU_ALLOCATION = Form(
+    name="rdu-allocation",
+    operator_class="allocation",
+    columns=("layers", "width"),
+    configuration=("layers", "width"),
+    parameters=(Parameter("share", "1", 0.7, 0.01, 1.0, "share of the compute units that the busiest section uses"),),
+    predict=_constant,
+    response="share",
+    formula="share",
 )
 
 DATAFLOW_FORMS = (
     RDU_LAYERS,
     RDU_WIDTHS,
+    RDU_HOST,
+    RDU_ALLOCATION,
+    WSE_STREAMING,
     IPU_PIPELINE,
     WSE_ELEMENTS,
     WSE_RATES,

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from hydra_dse.calibration.dataflow_forms import (
     IPU_PIPELINE,
+    RDU_ALLOCATION,
+    RDU_HOST,
     RDU_LAYERS,
     RDU_SERVING,
     RDU_WIDTHS,
     WSE_ELEMENTS,
     WSE_RATES,
+    WSE_STREAMING,
     WSE_TRANSMISSION,
     WSE_UTILISATION,
 )
@@ -34,7 +37,7 @@ MODELS = {
 
 
 def rdu_serving(rows: Sequence[Row]) -> list[Table]:
-    """End-to-end latencies of tensor-parallel serving, one table per model."""
+    """End-to-end latencies of tensor-parallel serving and times to the first token, one table per model."""
     tables: dict[str, Table] = {}
     for row in rows:
         latency = row.optional("end_to_end_latency_s")
@@ -48,12 +51,16 @@ def rdu_serving(rows: Sequence[Row]) -> list[Table]:
         parameters, layers, width, kv_width = MODELS[name]
         load = (row.number("input_tokens"), row.number("output_tokens"), row.number("batch_size"))
         model = (2.0 * parameters, 4.0 * kv_width * layers, parameters, layers, width)
-        tables.setdefault(name, Table(RDU_SERVING, name)).rows.append((*load, *model, latency))
+        table = tables.setdefault(name, Table(RDU_SERVING, name))
+        table.rows.append((*load, *model, latency))
+        first = row.optional("ttft_s")
+        if first is not None:
+            table.rows.append((load[0], 1.0, load[2], *model, first))
     return list(tables.values())
 
 
 def rdu_training(rows: Sequence[Row]) -> list[Table]:
-    """Time on the RDU by depth at each width and compile mode, and over widths."""
+    """Time on the RDU by depth at each width and compile mode, over widths, the host's time, and the busiest section."""
     tables: dict[tuple[str, str], Table] = {}
     for row in rows:
         time = row.optional("rdu_latency_ms")
@@ -65,7 +72,26 @@ def rdu_training(rows: Sequence[Row]) -> list[Table]:
         depth.rows.append((layers, time * MS))
         widths = tables.setdefault(("width", mode), Table(RDU_WIDTHS, mode))
         widths.rows.append((layers, width, batch * length, length, time * MS))
+        host = row.optional("host_latency_ms")
+        if host:
+            tables.setdefault(("host", mode), Table(RDU_HOST, mode)).rows.append((layers, width, host * MS))
+        busiest = row.optional("highest_pcu_utilization_pct")
+        if busiest:
+            used = tables.setdefault(("allocation", mode), Table(RDU_ALLOCATION, mode))
+            used.rows.append((layers, width, busiest / 100.0))
     return [table for table in tables.values() if len(table.rows) > len(table.form.parameters)]
+
+
+def wse_streaming(rows: Sequence[Row]) -> list[Table]:
+    """Training steps of a wafer that streams weights, over models and batches."""
+    table = Table(WSE_STREAMING, "training")
+    for row in rows:
+        batch, length = row.number("batch_size"), row.number("max_sequence_length")
+        rate = row.optional("derived_throughput_samples_per_s")
+        if rate:
+            size = (row.number("layers"), row.number("hidden_size"), batch * length, length)
+            table.rows.append((*size, batch / rate))
+    return [table]
 
 
 def ipu_pipeline(rows: Sequence[Row]) -> list[Table]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hydra_dse.calibration.chips import chip_figures
+from hydra_dse.calibration.dataflow_forms import STREAM
 from hydra_dse.calibration.kernel_forms import KERNEL_FORMS
 from hydra_dse.calibration.records import FitSection, FittedChips
 from hydra_dse.calibration.wafer import TOTAL_ELEMENTS
@@ -129,13 +130,12 @@ def _sustained(fits: FittedChips, chip: str) -> tuple[float, float, float]:
 
 
 def _launches(fits: FittedChips) -> dict[str, Derived]:
-    """Launch and collective from the decode step of RDU serving at batch 1, at its longest output."""
-    fitted = fits.chips["sn40l"]["rdu-serving-meta-llama-3-8b"].parameters
+    """Launch and collective: the part of a decode step at batch 1 that RDU serving spends beyond its weights."""
     figures = chip_figures("sn40l")
     weights = fits.chips["sn40l"]["rdu-serving-meta-llama-3-8b"].ranges["weight_bytes"][0]
     bandwidth = figures.memory_bytes_per_s * figures.chips
-    # The fit streams weights at 85 %; at the full bandwidth the rest of the step is launches and collectives.
-    upper = fitted["step"].high + weights / bandwidth * (1.0 / 0.85 - 1.0)
+    # Rows are met with weights at 85 % of the bandwidth; at all of it the rest of the step is launches and collectives.
+    upper = weights / bandwidth * (1.0 / STREAM - 1.0)
     each = upper / (OPERATORS + COLLECTIVES)
     cost = Derived(each / 2.0, 0.0, each, "transferred")
     return {"operator_overhead": cost, "collective_overhead": cost}

@@ -29,6 +29,11 @@ FORMATS: tuple[tuple[frozenset[str], Reader, str | None], ...] = (
     (frozenset({"nheads", "d_state", "chunk_size", "latency_ms"}), kernel_readers.mamba, None),
     (frozenset({"rdu_count", "end_to_end_latency_s"}), dataflow_readers.rdu_serving, "sn40l"),
     (frozenset({"rdu_latency_ms", "section_count"}), dataflow_readers.rdu_training, "sn30"),
+    (
+        frozenset({"hidden_size", "max_sequence_length", "derived_throughput_samples_per_s"}),
+        dataflow_readers.wse_streaming,
+        "wse-2",
+    ),
     (frozenset({"ipu_count", "metric_with_unit", "value"}), dataflow_readers.ipu_pipeline, "gc200"),
     (frozenset({"encoder_layers", "sum_pe_count"}), dataflow_readers.wse_depth, "wse-2"),
     (frozenset({"kernel", "active_pes_count", "compute_utilization_pct"}), dataflow_readers.wse_kernels, "wse-2"),

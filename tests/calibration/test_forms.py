@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hydra_dse.calibration.dataflow_forms import DATAFLOW_FORMS, IPU_PIPELINE, RDU_SERVING
+from hydra_dse.calibration.dataflow_forms import DATAFLOW_FORMS, IPU_PIPELINE, RDU_SERVING, WSE_STREAMING
 from hydra_dse.calibration.kernel_forms import (
     CHUNK_SCAN,
     DECODE_ATTENTION,
@@ -108,7 +108,18 @@ def test_a_pipeline_of_a_large_batch_approaches_its_sample_time() -> None:
 
 
 def test_serving_without_cost_of_steps_streams_weights_over_all_chips() -> None:
-    values = np.array([1e-6, 1e-5, 1.0, 1.0])
+    values = np.array([1e-5, 1e-7, 1.0])
     load = {"input": 1.0, "output": 1001.0, "batch": 1.0, "weight_bytes": 16e9, "kv_bytes": 1.0}
     time = predicted(RDU_SERVING, values, **load, parameters=8e9, layers=32.0, width=4096.0)
     assert time / 1000.0 == pytest.approx(16e9 / (0.85 * 8e12), rel=0.01)
+
+
+def test_a_streamed_layer_takes_its_launch_or_its_work_whichever_is_longer_where_they_overlap() -> None:
+    size = {"layers": 10.0, "width": 1024.0, "length": 128.0}
+    values = np.array([5e-3, 0.5, 0.1, 20.0])
+    assert predicted(WSE_STREAMING, values, **size, tokens=128.0) == pytest.approx(0.05, rel=1e-3)
+    flops = 3 * 10 * (24 * 1024**2 * 1e9 + 4 * 1e9 * 128 * 1024)
+    rate = CHIP.peak_flops_per_s * 0.5 / (1 + 0.1 / 1024)
+    assert predicted(WSE_STREAMING, values, **size, tokens=1e9) == pytest.approx(flops / rate, rel=1e-3)
+    in_turn = np.array([5e-3, 0.5, 0.1, 1.0])
+    assert predicted(WSE_STREAMING, in_turn, **size, tokens=1e9) == pytest.approx(flops / rate + 0.05, rel=1e-6)
