@@ -165,33 +165,22 @@ def serving() -> str:
     if held is None:
         raise ValueError("rows of RDU serving do not determine their form")
     left, first = Errors(held.relative[ends]), float(held.relative[~ends][0])
-    lines = [
-        f"Llama-3-8B, end to end, a row left out: mean {share(left.mean)}, worst {share(left.worst)} (target 10 and 20 %).  "
-        "Time per output token at batch 16 goes up and down with the length (4.3, 3.3, 3.9, 3.5, 4.4 ms from 128 to 2,048 "
-        "tokens), which no form that grows with the context follows: forms of two to four parameters leave 19 to 25 % at "
-        "worst, and this one, with three, was taken with these errors in view.  The one published time to the first token (1,024 tokens, batch 16) is a row of the fit: it tells prompts "
-        "from what each sequence costs in a decode step, and the share of peak on prompts becomes 0.13, near the 0.10 of "
-        f"SN30 training.  Left out with its end-to-end row it is off by {signed(first)}: nothing else identifies it."
-    ]
     ended = other.rows(whole(other))
     alone, seen = transferred(fitted, ended), transferred(fitted, other)
-    lines.append(
-        f"Unchanged on Llama-2-7B, an older software generation: signed median {signed(alone.bias)}, from "
-        f"{signed(float(alone.relative.min()))} to {signed(float(alone.relative.max()))}; time to the first token "
-        f"{signed(float(seen.relative[~whole(other)][0]))}."
-    )
     means = [scaled_on_one_row(fitted, ended, row) for row in range(len(ended))]
     best = int(np.argmin([after.mean for _, after in means]))
     worst = max(after.mean for _, after in means)
     load = f"{ended.columns['input'][best]:.0f} tokens, batch {ended.columns['batch'][best]:.0f}"
-    lines.append(
+    lines = [
+        f"Llama-3-8B, end to end, a row left out: mean {share(left.mean)}, worst {share(left.worst)} (target 10 and 20 %); "
+        f"the time to the first token, left out with its end-to-end row: {signed(first)}.",
+        f"Unchanged on Llama-2-7B, an older software generation: signed median {signed(alone.bias)}, from "
+        f"{signed(float(alone.relative.min()))} to {signed(float(alone.relative.max()))}; time to the first token "
+        f"{signed(float(seen.relative[~whole(other)][0]))}.",
         "After one factor, named a factor of the software generation, fitted on one row: mean "
-        f"{share(means[best][1].mean)} on the rest at best ({load}, factor {means[best][0]:.2f}), {share(worst)} at worst "
-        "(target 20 %: missed).  The older generation takes 6.8 times as long for the prompts and 1.6 times as long for a "
-        "token (2.85 against 0.42 s, 4.94 against 3.05 ms), so one factor cannot be right for both; and at batch 16 it takes "
-        "12.8 ms for each token of 128-token requests and 7.7 ms of 1,024-token ones: neither KV of all heads, which grows "
-        "with the context, nor a factor has that shape."
-    )
+        f"{share(means[best][1].mean)} on the rest at best ({load}, factor {means[best][0]:.2f}), {share(worst)} at "
+        "worst (target 20 %: missed).",
+    ]
     return "\n\n".join(lines) + "\n"
 
 

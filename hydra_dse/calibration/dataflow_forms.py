@@ -7,7 +7,7 @@
 - WSE-2 kernels: each layer is given processing elements at one rate; a kernel's utilisation saturates in its width.
 - WSE-2 training with streamed weights: layers in turn; a layer costs its launch and its FLOPs, which overlap in part.
 - RDU serving, tensor parallel: prompts of a batch enter together; a decode step streams weights and KV over the
-  bandwidth of all chips and pays for each sequence; launches and collectives of a step hide in the 15 % of the bandwidth.
+  bandwidth of all chips and pays for each sequence; launches and collectives hide in the rest of the bandwidth.
 """
 
 from __future__ import annotations

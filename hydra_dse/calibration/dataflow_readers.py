@@ -60,7 +60,7 @@ def rdu_serving(rows: Sequence[Row]) -> list[Table]:
 
 
 def rdu_training(rows: Sequence[Row]) -> list[Table]:
-    """Time on the RDU by depth at each width and compile mode, over widths, the host's time, and the busiest section."""
+    """Time of RDU training by depth at each width, and over widths; the host's time; the busiest section."""
     tables: dict[tuple[str, str], Table] = {}
     for row in rows:
         time = row.optional("rdu_latency_ms")
