@@ -172,8 +172,8 @@ def serving() -> str:
     worst = max(after.mean for _, after in means)
     load = f"{ended.columns['input'][best]:.0f} tokens, batch {ended.columns['batch'][best]:.0f}"
     lines = [
-        f"Llama-3-8B, end to end, a row left out: mean {share(left.mean)}, worst {share(left.worst)} (target 10, 20 %); the "
-        f"time to the first token, left out with its end-to-end row: {signed(first)}.",
+        f"Llama-3-8B, end to end, a row left out: mean {share(left.mean)}, worst {share(left.worst)} (target 10 and "
+        f"20 %); the time to the first token, left out with its end-to-end row: {signed(first)}.",
         f"Unchanged on Llama-2-7B, an older software generation: signed median {signed(alone.bias)}, from "
         f"{signed(float(alone.relative.min()))} to {signed(float(alone.relative.max()))}; time to the first token "
         f"{signed(float(seen.relative[~whole(other)][0]))}.",
