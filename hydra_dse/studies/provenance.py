@@ -83,7 +83,7 @@ def provenance_of(experiment: Experiment, command: Sequence[str]) -> Provenance:
         state=RUNNING,
         seed=experiment.search.seed,
         versions=_versions(),
-        git=_git_id(),
+        git=git_id(),
         inputs={item.path: item.sha256 for item in experiment.inputs},
         command=tuple(command),
     )
@@ -99,7 +99,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _git_id() -> str | None:
+def git_id() -> str | None:
     """Commit of the checkout that the code runs from, `+` where it has changes; None outside a checkout."""
     root = Path(hydra_dse.__file__).parent.parent
     if not (root / ".git").exists():

@@ -84,6 +84,15 @@ def write_run(folder: Path) -> Path:
     return folder / "run"
 
 
+def small_run(folder: Path, **changes: object) -> Path:
+    """A finished run of 16 designs with its inputs below `folder`; `changes` replace keys of its search."""
+    folder.mkdir(exist_ok=True)
+    write_inputs(folder)
+    overrides = [f"search.{key}={value}" for key, value in {"trials": 16, **changes}.items()]
+    sweep(load_experiment(folder / "experiment.yaml", overrides), folder / "run")
+    return folder / "run"
+
+
 def replace(file: Path, old: str, new: str) -> None:
     """Change a text that stands in a file."""
     text = file.read_text()
