@@ -33,6 +33,7 @@ from hydra_dse.config import (
     lengths_schema,
     prefix_schema,
     space_schema,
+    technology_schema,
     workload_schema,
 )
 from hydra_dse.config.fields import Section
@@ -121,6 +122,18 @@ FILES: dict[str, tuple[type[Section], ...]] = {
     ),
     "Memory": (hardware_schema.MemorySection,),
     "Link": (hardware_schema.LinkSection,),
+    "Technology": (
+        technology_schema.TechnologySection,
+        technology_schema.ProcessesSection,
+        technology_schema.ProcessSection,
+        technology_schema.DiesSection,
+        technology_schema.InterposerSection,
+        technology_schema.SubstrateSection,
+        technology_schema.EconomicsSection,
+        technology_schema.CoolingSection,
+        technology_schema.SolidSection,
+        technology_schema.LeakageSection,
+    ),
     "Calibration": (hardware_schema.CalibrationSetSection, hardware_schema.CalibrationSection),
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hydra_dse.config.experiments import load_experiment
     from hydra_dse.config.hardware import load_calibration, load_chiplet, load_link, load_memory
     from hydra_dse.config.spaces import load_space
+    from hydra_dse.config.technology import load_technology
     from hydra_dse.config.workloads import load_model, load_workload
 
 _HOMES = {
@@ -28,6 +29,7 @@ _HOMES = {
     "load_memory": "hardware",
     "load_model": "workloads",
     "load_space": "spaces",
+    "load_technology": "technology",
     "load_workload": "workloads",
 }
 
@@ -43,6 +45,7 @@ __all__ = [
     "load_memory",
     "load_model",
     "load_space",
+    "load_technology",
     "load_workload",
 ]
 

@@ -83,6 +83,7 @@ class PackageSection(Section):
     link: LinkChoiceSection
     memory_tiles: Literal["leaf", "routing"] = "leaf"
     limits: LimitsSection = LimitsSection()
+    technology: Name | None = None
 
 
 class DieGroupSection(Section):

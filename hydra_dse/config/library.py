@@ -8,7 +8,7 @@ from pathlib import Path
 from hydra_dse.config.loader import Document, load_yaml
 
 LIBRARY = Path(__file__).resolve().parents[1] / "library"
-KINDS = ("chiplets", "memories", "links", "calibrations")
+KINDS = ("chiplets", "memories", "links", "calibrations", "technologies")
 
 
 @cache

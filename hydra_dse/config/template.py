@@ -18,6 +18,7 @@ from hydra_dse.config.fields import Section
 from hydra_dse.config.hardware import chiplet_at, load_die, load_from, load_link, load_memory
 from hydra_dse.config.loader import validate
 from hydra_dse.config.pieces import limits_of, mapping_of, placement_of, policy_of, precision_of, topology_of
+from hydra_dse.config.technology import load_technology
 from hydra_dse.design.nouns import Design, MappingChoice, Placement
 from hydra_dse.design.pipeline import pipelined
 from hydra_dse.design.space import Value
@@ -32,6 +33,7 @@ from hydra_dse.hardware.components import (
     PackageLimits,
     Topology,
 )
+from hydra_dse.hardware.technology import Technology
 from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
 
@@ -111,6 +113,7 @@ class _Frame:
     link_bandwidth_bytes_per_s: float
     memory_is_leaf: bool
     limits: PackageLimits
+    technology: Technology | None
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,7 @@ class Template:
             memory_is_leaf=frame.memory_is_leaf,
             limits=frame.limits,
             source=self.source,
+            technology=frame.technology,
         )
 
     def _group(self, name: str, piece: _Piece[_Dies], values: Values, frame: _Frame) -> DieGroup:
@@ -242,7 +246,14 @@ def _frame(document: Document, path: KeyPath) -> _Frame:
         link_bandwidth_bytes_per_s=section.link.bandwidth,
         memory_is_leaf=section.memory_tiles == "leaf",
         limits=limits_of(section.limits),
+        technology=_technology(document, section),
     )
+
+
+def _technology(document: Document, section: schema.PackageSection) -> Technology | None:
+    if section.technology is None:
+        return None
+    return load_from(document, ("package", "technology"), load_technology)
 
 
 def _dies(document: Document, path: KeyPath) -> _Dies:

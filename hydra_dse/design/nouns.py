@@ -84,4 +84,6 @@ class Design:
     def identity(self) -> str:
         """Twelve hex digits that name the design by its parameters (or by its name)."""
         text = repr(self.parameters) if self.parameters else repr((self.name, self.package, self.policy))
+        if self.package.technology is not None and not self.parameters:
+            text += repr(self.package.technology)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

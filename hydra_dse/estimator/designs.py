@@ -13,6 +13,7 @@ from hydra_dse.estimator.cached import Reused, estimate_cached, session_s
 from hydra_dse.estimator.estimate import ClassSlo, estimate
 from hydra_dse.estimator.mix_designs import estimate_models, meeting
 from hydra_dse.estimator.orders import order_notes
+from hydra_dse.estimator.package_metrics import with_cost
 from hydra_dse.estimator.pieces import estimate_pieces
 from hydra_dse.estimator.stationary_floor import applies, steady, with_floor
 from hydra_dse.estimator.table import EstimateTable, scatter
@@ -86,7 +87,7 @@ def estimate_designs(
     table = scatter(parts, len(designs))
     notes = (*table.notes, *context_notes(workload), *order_notes([design.policy for design in designs], workload))
     metrics = _with_sessions(table.metrics, workload, [design.policy.prefix_cache for design in designs], cached)
-    return EstimateTable(metrics, table.low, table.high, table.violations, notes)
+    return with_cost(EstimateTable(metrics, table.low, table.high, table.violations, notes), placed)
 
 
 def reuses(design: Design, workload: Workload) -> bool:

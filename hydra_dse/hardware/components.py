@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hydra_dse.hardware.technology import Technology
+
 
 @dataclass(frozen=True)
 class AreaItem:
@@ -209,6 +211,7 @@ class Package:
     Attributes:
         link_bandwidth_bytes_per_s: of every NoI link, per direction.
         memory_is_leaf: True where no route may pass through a memory tile (no routing base die).
+        technology: what it is made with; None = the library's `default`.
     """
 
     name: str
@@ -220,6 +223,8 @@ class Package:
     memory_is_leaf: bool = True
     limits: PackageLimits = field(default_factory=PackageLimits)
     source: str = ""
+    # Out of the text that names a design by what it is made of, so that designs without one keep their names.
+    technology: Technology | None = field(default=None, repr=False)
 
     @property
     def die_count(self) -> int:

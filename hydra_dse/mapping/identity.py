@@ -51,6 +51,7 @@ def package_key(package: Package) -> tuple[object, ...]:
         package.link_bandwidth_bytes_per_s,
         package.memory_is_leaf,
         token(package.limits),
+        token(package.technology),
     )
 
 

@@ -8,6 +8,9 @@ from hydra_dse.hardware.components import MemoryStack, Package, Topology
 
 # Keep-out between the outermost slots and the edge of the interposer, on each side (assumption).
 EDGE_MM = 0.1
+# One exposure field of a lithography scanner (CATCH, wafer_process_definitions.xml).
+RETICLE_WIDTH_MM, RETICLE_HEIGHT_MM = 26.0, 33.0
+RETICLE_MM2 = RETICLE_WIDTH_MM * RETICLE_HEIGHT_MM
 
 
 @dataclass(frozen=True)

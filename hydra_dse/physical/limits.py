@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hydra_dse.hardware.components import Package, Topology
-from hydra_dse.physical.area import area_mm2, interposer_mm2
+from hydra_dse.physical.area import RETICLE_MM2, area_mm2, interposer_mm2
 from hydra_dse.physical.power import static_power_w
 from hydra_dse.results.nouns import Violation
 
-# One exposure field of a lithography scanner, 26 x 33 mm (CATCH, wafer_process_definitions.xml).
-RETICLE_MM2 = 858.0
 # Relative slack of comparisons, so that a die that fills its slot exactly fits.
 SLACK = 1e-9
 

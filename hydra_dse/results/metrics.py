@@ -84,6 +84,20 @@ _OTHERS = (
     Metric("power_w", "W", MINIMISE, "mean power of the package", "power"),
     Metric("area_mm2", "mm²", MINIMISE, "silicon area of dies", "silicon"),
     Metric("interposer_mm2", "mm²", MINIMISE, "interposer area", "interposer"),
+    Metric(
+        "unit_cost_usd",
+        "USD",
+        MINIMISE,
+        "cost of making a package, with its share of non-recurring cost",
+        "unit cost",
+    ),
+    Metric(
+        "cost_usd_per_million_tokens",
+        "USD/Mtoken",
+        MINIMISE,
+        "unit cost over the time it serves plus electricity, per million output tokens",
+        "cost of tokens",
+    ),
 )
 
 

@@ -12,7 +12,7 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, InvariantBroken
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_violations
-from hydra_dse.physical import area_mm2, interposer_mm2, package_violations, static_power_w
+from hydra_dse.physical import package_violations, static_power_w
 from hydra_dse.records import RecordSink, SpanSink
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.rng import derive
@@ -35,6 +35,7 @@ from simulators.serving.metrics import (
     add_service_levels,
 )
 from simulators.serving.mix import Mix, MixOutcome, serve
+from simulators.serving.package_metrics import add_package
 from simulators.serving.reuse_metrics import add_reuse
 from simulators.serving.run import Outcome, warm_requests
 from simulators.serving.target import next_replications, target_note
@@ -194,8 +195,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
         closed = policy.batching == "static" and policy.serving == "colocated" and policy.batches_in_flight == 1
         add_saturation(summary, saturated, policy.max_batch, closed and len(models) == 1)
     add_derived(summary, static_power_w(design.package), shares, [outcome.window_s for outcome in windows])
-    summary.put("area_mm2", area_mm2(design.package))
-    summary.put("interposer_mm2", interposer_mm2(design.package))
+    add_package(summary, design.package)
     if len(models) > 1:
         add_models(
             summary, [kind.label for kind in inputs.served], [run.parts for run in runs], inputs.workload.classes
