@@ -45,12 +45,12 @@ def silicon_yield(model: str, defects_per_cm2: float, area_mm2: float, clusterin
 
 def passed_share(good: float, coverage: float) -> float:
     """Share of dies that pass a test that finds a share `coverage` of faults: `Y^coverage` (Williams and Brown)."""
-    return good**coverage
+    return math.pow(good, coverage)
 
 
 def shipped_good_share(good: float, coverage: float) -> float:
     """Share of the dies that passed which are good: `Y^(1 − coverage)`."""
-    return good ** (1.0 - coverage)
+    return math.pow(good, 1.0 - coverage)
 
 
 def dies_per_wafer(area_mm2: float, wafer: Wafer) -> float:
