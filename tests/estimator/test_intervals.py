@@ -11,7 +11,14 @@ from hydra_dse.estimator.derived_intervals import derive_bounds
 from hydra_dse.estimator.table import EstimateTable
 
 # What is offered and built is known; counts of rare events have no error model.
-EXACT = {"offered_requests_per_s", "area_mm2", "interposer_mm2", "rejected_share", "preemptions_per_request"}
+EXACT = {
+    "offered_requests_per_s",
+    "area_mm2",
+    "interposer_mm2",
+    "unit_cost_usd",
+    "rejected_share",
+    "preemptions_per_request",
+}
 
 
 @pytest.fixture(scope="module")
