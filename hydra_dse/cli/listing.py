@@ -8,7 +8,7 @@ from hydra_dse.cli.options import json_option
 
 KINDS = (
     "models", "workloads", "lengths", "spaces", "designs", "experiments", "chiplets", "memories", "links",
-    "calibrations",
+    "calibrations", "technologies",
 )  # fmt: skip
 
 

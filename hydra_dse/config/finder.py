@@ -16,7 +16,7 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "designs": ("search_spaces/designs", (".yaml",)),
     "experiments": ("experiments", (".yaml",)),
 }
-_LIBRARY = ("chiplets", "memories", "links", "calibrations")
+_LIBRARY = ("chiplets", "memories", "links", "calibrations", "technologies")
 _SUFFIXES = (".yaml", ".yml", ".json", ".csv", ".jsonl", ".gz")
 
 

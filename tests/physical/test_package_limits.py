@@ -74,12 +74,12 @@ def test_large_dies_take_the_large_slots_of_a_floorplan() -> None:
 
 
 def test_a_chiplet_beyond_the_reticle() -> None:
-    wide = replace(FITS, topology=build_topology("mesh", 3, 2, 31.0, 30.0), limits=PackageLimits())
+    wide = replace(FITS, topology=build_topology("mesh", 2, 2, 31.0, 30.0), memories=(), limits=PackageLimits())
     assert package_violations(wide) == ()
     assert only(replace(wide, dies=(DieGroup("A", replace(DIE, area_mm2=900.0), 1),))) == (
         "reticle for A",
         900,
-        858,
+        31 * 26,  # what of the field fits the slot
         "mm2",
     )
 
@@ -98,7 +98,7 @@ def test_a_product_with_its_own_memory_may_exceed_the_reticle() -> None:
 
 def test_a_link_wider_than_the_die_edge() -> None:
     thin = replace(LINK, density_bytes_per_s_per_mm=20e9)
-    assert only(replace(FITS, link=thin)) == ("die edge per link", 256 / 20, 11, "mm")
+    assert only(replace(FITS, link=thin)) == ("upper side of slot 0 (1 link)", 256 / 20, 11, "mm")
 
 
 def test_a_wire_longer_than_its_reach() -> None:
