@@ -1,7 +1,8 @@
-"""Write the calibration `measured` of the library from the shipped fits: `python benchmarks/derive_calibrations.py`.
+"""Write what the library takes from the shipped fits: `python benchmarks/derive_calibrations.py`.
 
-Everything in `hydra_dse/library/calibrations.yaml` below the marker is written here; what stands above it is not
-touched.  Parameters without a measurement are those of `default`, and are named as assumptions.
+The calibration `measured`, and the machine fits of single chips (`machines.yaml`).  Everything in
+`hydra_dse/library/calibrations.yaml` below the marker is written here; what stands above it is not touched.  Parameters
+without a measurement are those of `default`, and are named as assumptions.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Mapping
 
 from hydra_dse.calibration.derive import Derived, derived, derived_gpu
+from hydra_dse.calibration.machines import machines_yaml
 from hydra_dse.calibration.records import read_fits
 from hydra_dse.config.hardware import load_calibration
 from hydra_dse.config.library import LIBRARY
@@ -74,6 +76,7 @@ def main() -> int:
     path = LIBRARY / "calibrations.yaml"
     kept = path.read_text(encoding="utf-8").split(MARKER)[0]
     path.write_text(kept + text(), encoding="utf-8")
+    (LIBRARY / "machines.yaml").write_text(machines_yaml(read_fits()), encoding="utf-8")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hydra_dse.bench.flops import ffn_width, kv_width
@@ -10,6 +11,7 @@ from hydra_dse.bench.record import ModelShape
 from hydra_dse.bench.roofline import format_of
 from hydra_dse.hardware.calibration import Calibration, CalibrationSet
 from hydra_dse.hardware.components import Chiplet
+from hydra_dse.hardware.machine_fit import MachineFit
 from hydra_dse.mapping import speed_of
 from hydra_dse.model.blocks import Attention, Block, Mlp, Model
 from hydra_dse.model.lowering import operators_of
@@ -49,11 +51,23 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pass:
-    """All operators of a forward pass, and what the die adds to them."""
+    """All operators of a forward pass, and what the die adds to them.
+
+    Attributes:
+        cores: that it may use.
+        launches: fixed time of one launch by part; None = the calibration's for every operator or section.
+        fit: of the machine, where there is one.
+    """
 
     costs: tuple[Cost, ...]
     calibration: Calibration
     cores: int
+    launches: Mapping[str, float] | None = None
+    fit: MachineFit | None = None
+
+    def launch_s(self, part: str) -> float:
+        """Time to launch an operator or a section of a part."""
+        return self.calibration.operator_overhead_s if self.launches is None else self.launches[part]
 
     def of(self, part: str) -> list[Cost]:
         """Operators of a part, in order."""

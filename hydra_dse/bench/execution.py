@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from hydra_dse.bench.blocks import PARTS, Cost, Pass, allocate
+from hydra_dse.bench.fitted import streamed_layers_s, transport_factor
 from hydra_dse.bench.flops import block_activations, optimizer_bytes, parameters
 from hydra_dse.bench.layouts import best_partition
 from hydra_dse.bench.modelled import (
@@ -30,9 +31,9 @@ def _bandwidths(machine: Machine, work: Pass) -> tuple[float, float, float]:
     return 1 / (peak * share["weights"]), 1 / (peak * share["activations"]), 1 / (peak * share["kv"])
 
 
-def _update_s(machine: Machine, case: Case, split: int, seconds_per_byte: float) -> float:
-    """The optimizer's pass over its state, weights and gradients."""
-    if case.phase != "training":
+def _update_s(machine: Machine, case: Case, work: Pass, split: int, seconds_per_byte: float) -> float:
+    """The optimizer's pass over its state, weights and gradients; launches of a fit hold it."""
+    if case.phase != "training" or work.fit is not None:
         return 0.0
     each = 2 * optimizer_bytes(case.precision) + 2 * element_bytes(case)
     return parameters(case.shape) / split * each * seconds_per_byte
@@ -53,10 +54,10 @@ def kernels(machine: Machine, case: Case, work: Pass) -> Step:
     if failure:
         return Step(None, machine.near, used, failure=failure)
     weights, activations, caches = _bandwidths(machine, work)
-    overhead = work.calibration.operator_overhead_s
     rest = passes(case, machine) - 1
     units, total = [], 0.0
     for cost in work.costs:
+        overhead = work.launch_s(cost.part)
         moved = cost.weight_bytes * weights + cost.activation_bytes * activations + cost.cache_bytes * caches
         forward = max(cost.time_s, moved) + overhead
         # Backward: the work of two forwards; operands are read again and gradients written.
@@ -65,7 +66,7 @@ def kernels(machine: Machine, case: Case, work: Pass) -> Step:
         units.append(Unit(cost.name, cost.name, resources={"core": float(cost.units)}, time=time))
         total += time
     split = case.chips if case.parallelism == "tensor" else 1
-    total += _update_s(machine, case, split, weights)
+    total += _update_s(machine, case, work, split, weights)
     return Step(total, machine.near, used, tuple(units), energy_j=_energy(case, machine, work), sections=len(units))
 
 
@@ -96,13 +97,13 @@ def sections(machine: Machine, case: Case, work: Pass) -> Step:
         for name, factor, traffic in (("forward", 1.0, moved), ("backward", rest, 2 * moved)):
             if not factor:
                 continue
-            time = max(factor * max(alone), traffic) + work.calibration.operator_overhead_s
+            time = max(factor * max(alone), traffic) + work.launch_s(part)
             count = members[0].count
             total += time * count
             launched += count
             units += _section_units(members, given, alone, f"{part} {name}", factor, time * count)
     split = case.chips if case.parallelism == "tensor" else 1
-    total += _update_s(machine, case, split, weights)
+    total += _update_s(machine, case, work, split, weights)
     energy = _energy(case, machine, work)
     return Step(total, machine.near, used, tuple(units), energy_j=energy, sections=launched)
 
@@ -150,7 +151,7 @@ def resident(machine: Machine, case: Case, work: Pass) -> Step:
         return Step(None, machine.inside, used, failure=f"{len(placed)} operators for {work.cores} cores")
     factor = passes(case, machine)
     times = [factor * cost.time_s * work.cores / cores for (cost, _), cores in zip(placed, given, strict=True)]
-    slowest = max(times)
+    slowest = max(times) * (1.0 if work.fit is None else transport_factor(work.fit, layers))
     series = layers * (2 if case.phase == "training" else 1)
     units = tuple(
         Unit(f"{cost.name} {index}", resources={"core": float(cores)}, rate_per_s=1 / time if time else None)
@@ -198,13 +199,24 @@ def _streamed(machine: Machine, case: Case, work: Pass) -> Step:
         compute = batch * work.time_s(part)
         moved = sum(cost.weight_bytes for cost in members) * pace
         time = max(compute, moved) + (max(rest * compute, 2 * moved) if rest else 0.0)
-        time += work.calibration.operator_overhead_s * (2 if rest else 1)
+        time += work.launch_s(part) * (2 if rest else 1)
         time *= members[0].count * micro_batches
         total += time
         cores = max(cost.units for cost in members)
         units.append(Unit(part, part, resources={"core": float(cores)}, time=time))
+    if work.fit is not None:
+        weights = math.fsum(cost.count * cost.weight_bytes for cost in work.costs)
+        streamed = (3.0 if rest else 1.0) * weights * pace
+        fitted = max(streamed_layers_s(work, work.fit, share, layers), streamed)
+        total, units = _at_fitted_pace(total, units, fitted)
     energy = _energy(case, machine, work) * case.batch
     return Step(total, machine.inside, used, tuple(units), energy_j=energy, micro_batches=micro_batches)
+
+
+def _at_fitted_pace(total: float, units: list[Unit], fitted: float) -> tuple[float, list[Unit]]:
+    """Layers take what the fit says (embedding and head in it, recomputation too); shares of the parts stay."""
+    scale = fitted / total if total else 1.0
+    return fitted, [replace(unit, time=(unit.time or 0.0) * scale) for unit in units]
 
 
 def pipelined(machine: Machine, case: Case, work: Pass) -> Step:
@@ -254,7 +266,7 @@ def _no_cut(sizes: list[float], working: float, chips: int, capacity: float | No
 
 def _pipeline_update_s(machine: Machine, case: Case, work: Pass, most: int) -> float:
     """The optimizer at the end of a step, on the chip with most layers; its state passes the memory that holds it."""
-    if case.phase != "training":
+    if case.phase != "training" or work.fit is not None:
         return 0.0
     pace = 1 / ((machine.levels[-1].bandwidth_bytes_per_s or math.inf) * work.calibration.memory["weights"])
     return most * layer_parameters(case) * 2 * optimizer_bytes(case.precision) * pace

@@ -17,6 +17,7 @@ from hydra_dse.bench.record import MemoryLevel, ModelShape, Profile, Unit
 from hydra_dse.bench.roofline import format_of, levels_of
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.hardware.components import Chiplet, MemoryStack
+from hydra_dse.hardware.machine_fit import MachineFit
 from hydra_dse.model.precision import BYTES_PER_ELEMENT
 
 LINK_LATENCY_S = 1e-6
@@ -46,12 +47,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Machine:
-    """A die, its memory levels and its calibration."""
+    """A die, its memory levels, its calibration and what is fitted to this very chip."""
 
     chiplet: Chiplet
     calibrations: CalibrationSet
     stack: MemoryStack | None
     counting: Counting
+    fits: tuple[MachineFit, ...] = ()
+
+    def fit_of(self, mode: str, phase: str) -> MachineFit | None:
+        """What is fitted to the chip in a mode and phase."""
+        return next((fit for fit in self.fits if (fit.mode, fit.phase) == (mode, phase)), None)
 
     @property
     def levels(self) -> tuple[MemoryLevel, ...]:
@@ -138,10 +144,11 @@ def all_reduce_s(machine: Machine, size: float, chips: int) -> float:
 def modelled(machine: Machine, case: Case) -> Profile:
     """Return the profile of a case on a machine; failures are profiles too."""
     from hydra_dse.bench.execution import EXECUTION
+    from hydra_dse.bench.fitted import basis_of, fitted_pass, outside_s
 
     mode = case.mode or ("streaming" if case.parallelism == "weight-streaming" else machine.chiplet.execution)
     case = replace(case, mode=mode)
-    base = _base(machine, case)
+    base = replace(_base(machine, case), basis=basis_of(machine, case, machine.calibrations.default.name))
     if not supports(machine.chiplet, case.precision):
         return replace(base, failure=f"the chip does not multiply in {format_of(case.precision)}")
     samples = case.batch if mode in ("kernels", "sections") else 1.0
@@ -150,20 +157,30 @@ def modelled(machine: Machine, case: Case) -> Profile:
     split = case.chips if case.parallelism == "tensor" else 1
     batch = batch_of(samples, float(case.sequence), case.phase, machine.counting.causal)
     work = forward_pass(machine.chiplet, machine.calibrations, case.shape, case.precision, batch, split)
+    usable = work.cores
+    work = fitted_pass(machine, case, work, samples, split)
     step = EXECUTION[mode](machine, case, work)
     if step.time_s is None or step.failure:
         return replace(base, failure=step.failure, memory=_memory(machine, step))
-    time = step.time_s + _exchange_s(machine, case) + work.calibration.iteration_overhead_s
+    device = step.time_s + _exchange_s(machine, case)
+    host = work.calibration.iteration_overhead_s
+    if work.fit is not None:
+        fixed, host = outside_s(work.fit, case)
+        device += fixed
+        usable = round(work.fit.value("cores", usable))
+    time = device + host
     static = machine.chiplet.static_power_w * case.chips * time
     return replace(
         base,
         samples_per_s=case.batch / time,
         step_s=time,
+        host_s=host,
+        device_s=device,
         units=step.units,
         layout=step.layout,
         sections=step.sections,
         micro_batches=step.micro_batches,
-        totals={"core": float(work.cores)} if work.cores > 1 else {},
+        totals={"core": float(usable)} if usable > 1 else {},
         memory=_memory(machine, step),
         energy_j=step.energy_j + static,
     )

@@ -122,6 +122,7 @@ class Profile:
         memory: levels, on-chip first.
         peak_flops_per_s: of one chip at the precision, None = the platform's.
         flops_per_sample: where it is known beside the shape's formula.
+        basis: what the rate of a modelled chip rests on: parameters with their intervals.
         failure: why there is no rate; empty for a run that worked.
         source, line: file (or citation) and line.
     """
@@ -161,6 +162,7 @@ class Profile:
     memory: tuple[MemoryLevel, ...] = ()
     peak_flops_per_s: float | None = None
     flops_per_sample: float | None = None
+    basis: str = ""
     failure: str = ""
     source: str = ""
     line: int | None = None

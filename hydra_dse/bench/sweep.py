@@ -9,8 +9,10 @@ from hydra_dse.bench.modelled import Case, Machine, modelled
 from hydra_dse.bench.record import PHASES, ModelShape, Profile
 from hydra_dse.bench.tier1 import Settings
 from hydra_dse.config.hardware import load_calibration, load_chiplet, load_memory
+from hydra_dse.config.machines import load_machine_fits
 from hydra_dse.errors import InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Chiplet
+from hydra_dse.hardware.machine_fit import MachineFit
 
 WHOLE = ("layers", "hidden", "batch", "sequence", "chips", "vocabulary", "heads", "ffn", "kv_width", "matrices")
 WORDS = ("precision", "parallelism", "mode")
@@ -18,6 +20,7 @@ PRECISIONS = ("fp32", "fp16", "bf16", "mixed", "fp8", "int8")
 WAYS = ("data", "tensor", "pipeline", "weight-streaming")
 PIPELINE_CHIPS = 4
 """Chips of a machine whose chips execute a model as a pipeline, where the sweep does not say: four a board."""
+FITTED, UNDER_FITS = "fitted", "measured"
 _MOST_CASES = 20_000
 _MOST = {"layers": 1_000, "hidden": 131_072, "heads": 4_096, "chips": 100_000}
 """Largest values that a sweep takes, where it is not ten million."""
@@ -70,7 +73,13 @@ def _value(name: str, word: str) -> int | str:
 
 
 def modelled_profiles(
-    chip: str, sweep: str | None, phase: str, calibration: str, settings: Settings, tier: int = 1
+    chip: str,
+    sweep: str | None,
+    phase: str,
+    calibration: str,
+    settings: Settings,
+    tier: int = 1,
+    fits: tuple[MachineFit, ...] | None = None,
 ) -> list[Profile]:
     """Return the profiles of a sweep on a modelled chip.
 
@@ -79,9 +88,11 @@ def modelled_profiles(
         sweep: sizes; by default a decoder-block sweep over layers and widths (tier 1), or one-factor sweeps over chips,
             batch and precision (tier 2).
         phase: `"training"`, `"prefill"` or `"decode"`.
-        calibration: library name or YAML file.
+        calibration: library name or YAML file, or `FITTED`: what is fitted to the chip itself, and the library's
+            `measured` for the rest.
         settings: counting of FLOPs, and the stack of a die without memory.
         tier: whose defaults hold.
+        fits: of the chip, in place of the library's.
 
     Raises:
         InputError: unknown names, or a sweep of more than 20,000 cases.
@@ -90,7 +101,10 @@ def modelled_profiles(
         raise InputError(f"phase {phase!r}: expected {one_of(PHASES)}")
     chiplet = load_chiplet(chip)
     stack = load_memory(settings.stack) if chiplet.memory_bytes <= 0 else None
-    machine = Machine(chiplet, load_calibration(calibration), stack, settings.counting)
+    fitted = calibration == FITTED
+    own = fits if fits is not None else load_machine_fits(str(chip)) if fitted else ()
+    calibrations = load_calibration(UNDER_FITS if fitted else calibration)
+    machine = Machine(chiplet, calibrations, stack, settings.counting, own)
     parsed = parse_sweep(sweep)
     cases = _tier1_cases(parsed, chiplet, phase) if tier == 1 else _tier2_cases(parsed, chiplet, phase)
     named = [modelled(machine, case) for case in cases]

@@ -44,7 +44,8 @@ def _inputs(command: Command) -> Command:
                      "several with / between, e.g. layers=1/12/24,hidden=1024,chips=1/2/4."),
         click.option("--phase", type=click.Choice(["training", "prefill", "decode"]), default="training",
                      show_default=True, help="What a modelled chip runs."),
-        click.option("--calibration", default="default", show_default=True, help="Calibration of a modelled chip."),
+        click.option("--calibration", default="fitted", show_default=True, metavar="fitted|NAME|FILE",
+                     help="Calibration of a modelled chip; fitted: what is fitted to the chip itself, else measured."),
         click.option("--memory", default="hydra-hbm3", show_default=True, help="Stack of a die without memory."),
         click.option("--platform", default="", metavar="NAME", help="Chip of the profiles, in place of the reader's."),
         click.option("--total", "totals", multiple=True, metavar="RESOURCE=COUNT",
@@ -95,15 +96,18 @@ def tier1(plot: str | None, as_json: bool, **given: Any) -> None:
 def tier2(as_json: bool, **given: Any) -> None:
     """Across chips, and deployment: scaling, batch saturation, precision gain, failures."""
     from hydra_dse.bench.tier2 import tier2_of
-    from hydra_dse.cli.bench_tables import print_tier2, tier2_json
+    from hydra_dse.cli.bench_tables import print_basis, print_tier2, tier2_json
     from hydra_dse.cli.options import print_json
 
     inputs = _given(given)
-    result = tier2_of(_profiles(inputs, _settings(inputs), tier=2))
+    profiles = _profiles(inputs, _settings(inputs), tier=2)
+    result = tier2_of(profiles)
     if as_json:
-        print_json(tier2_json(result))
+        basis = list(dict.fromkeys(profile.basis for profile in profiles if profile.basis))
+        print_json({**tier2_json(result), "basis": basis})
     else:
         print_tier2(result)
+        print_basis(profiles)
 
 
 @bench.command()

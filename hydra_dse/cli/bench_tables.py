@@ -156,8 +156,15 @@ def _print_advice(reports: Sequence[Tier1]) -> None:
             out.print(f"{report.profile.name}: {_relief_text(report.relief)}")
         if report.layout is not None:
             out.print(f"{report.profile.name}: {_layout_text(report.layout)}")
+    print_basis([report.profile for report in reports])
     for note in dict.fromkeys(f"{report.profile.name}: {note}" for report in reports for note in report.notes):
         out.print(f"note: {note}")
+
+
+def print_basis(profiles: Sequence[Profile]) -> None:
+    """Print what modelled rates rest on, each once."""
+    for basis in dict.fromkeys(profile.basis for profile in profiles if profile.basis):
+        console().print(f"parameters: {basis}")
 
 
 def _relief_text(relief: Relief) -> str:

@@ -32,7 +32,7 @@ COLUMNS = tuple(
 )  # fmt: skip
 _TEXTS = {
     "name", "platform", "mode", "phase", "kind", "precision", "parallelism", "configuration", "rate_unit",
-    "time_unit", "failure", "source", "section",
+    "time_unit", "basis", "failure", "source", "section",
 }  # fmt: skip
 _WHOLES = {
     "chips", "sequence", "output_tokens", "micro_batches", "replicas", "sections", "line", "stage", "layers",
