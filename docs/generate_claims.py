@@ -40,8 +40,8 @@ CLOSE = 0.1
 """Relative distance to a claimed figure within which it is called confirmed; the distance is printed."""
 HELD_AGAINST = """\
 Each is held against measured profiles where there are any, else against a modelled chip at the rates fitted to it
-(`bench --calibration fitted`) that was not told the claim. `agrees` means inside the claimed range, or within 10 % of it
-(the distance stands beside it). How metrics are counted: [Benchmarks](concepts/dabench.md).
+(`bench --calibration fitted`) that was not told the claim. `agrees` means inside the claimed range, or within 10 % of
+it (the distance stands beside it). How metrics are counted: [Benchmarks](concepts/dabench.md).
 """
 COLUMNS = """\
 Signed errors of the modelled rate. *Assumed*: default calibration, fitted to none of these runs. *Fitted*: at the rates
