@@ -25,6 +25,7 @@ from hydra_dse.studies.journal import Journal
 from hydra_dse.studies.progress import SweepProgress, SweepState
 from hydra_dse.studies.provenance import FINISHED
 from hydra_dse.studies.run_directory import DESIGNS, JOURNAL, PARETO, RunDirectory, open_run
+from hydra_dse.studies.uncertainty import has_intervals, uncertainties, write_uncertainties
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def sweep(
             work.replay()
             if not work.finished:
                 with executor(workers) as pool:
-                    work.go_on(pool, scorer or _estimator(experiment, run, workers))
+                    work.go_on(pool, scorer or _estimator(experiment, run, workers), scorer is None)
         except KeyboardInterrupt:
             kept = f"{search.scored} designs are kept in {run.path}"
             raise Interrupted(f"stopped; {kept}: continue with --resume") from None
@@ -147,8 +148,8 @@ class _Sweep:
         self._resumed = start
         self._measure()
 
-    def go_on(self, pool: Executor, scorer: ScorerFactory) -> None:
-        """Propose, score, take and write until the budget is used up."""
+    def go_on(self, pool: Executor, scorer: ScorerFactory, estimated: bool) -> None:
+        """Propose, score, take and write until the budget is used up; intervals of the front where it is estimated."""
         with uninterrupted():
             self._merged = self._run.merge()
             self._run.write_log(self._log)
@@ -164,6 +165,8 @@ class _Sweep:
         with uninterrupted():
             self._run.merge()
             self._run.write(PARETO, self._pareto())
+            if estimated:
+                self._write_intervals()
             self._run.finish()
             self.finished = True
 
@@ -220,6 +223,14 @@ class _Sweep:
         self._merged = merged
         self._run.write(PARETO, self._pareto())
         self._run.log(self._log[-1])
+
+    def _write_intervals(self) -> None:
+        """What the calibration's intervals do to the front, where its parameters carry some."""
+        calibration = self._experiment.calibration
+        if calibration is None or not has_intervals(calibration) or self._experiment.scenarios.items:
+            return
+        front = [(design.identity, design.point) for design in self._front.values()]
+        write_uncertainties(self._run, uncertainties(self._experiment, front))
 
     def _measure(self) -> None:
         archive, settings = self._search.archive, self._experiment.search

@@ -24,6 +24,7 @@ from hydra_dse.studies.runs import designs_of, experiment_of
 from hydra_dse.studies.selection import select
 from hydra_dse.studies.simulating import Simulation, SimulationOfFile
 from hydra_dse.studies.simulators import find_simulator
+from hydra_dse.studies.uncertainty import uncertainties, write_uncertainties
 from hydra_dse.studies.validation_loop import VALIDATION, Budget, ValidationLoop, ValidationResult
 
 __all__ = ["VALIDATION", "Chosen", "ValidationResult", "choose", "outsiders", "validate"]
@@ -47,7 +48,7 @@ def validate(
     experiment: Experiment | None = None,
     simulation: Simulation | None = None,
 ) -> ValidationResult:
-    """Simulate the best designs of a run; write `validation.csv` and `pareto_validated.csv`.
+    """Simulate the best designs of a run; write `validation.csv`, `pareto_validated.csv`, `intervals.csv`.
 
     A validation that was interrupted goes on where it stopped: designs that are in `validation.csv` with the
     same number of requests and at least the same replications are not simulated again.
@@ -90,6 +91,7 @@ def validate(
     wanted = top or settings.top
     chosen = choose(experiment, designs, wanted)
     chosen += outsiders(experiment, designs, chosen, _outside(outside, settings.outside, wanted))
+    own = simulation is None
     if simulation is None:
         find_simulator(simulator)  # a missing simulator is told before any worker starts
         file = run.experiment_file.resolve()
@@ -102,9 +104,13 @@ def validate(
         try:
             with executor(workers) as pool:
                 work.go(pool, simulation, MOST_ROUNDS if until_stable else 0)
+            result = work.result()
+            if own:
+                pairs = [(design.identity, design.point) for design in result.chosen]
+                write_uncertainties(run, uncertainties(experiment, pairs, result.rows))
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; the designs simulated so far are kept in {run.path / VALIDATION}") from None
-        return work.result()
+        return result
 
 
 def _outside(asked: int | None, of_experiment: int | None, top: int) -> int:
