@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from pathlib import Path
 
-from hydra_dse.report.figures import image_bytes
-from hydra_dse.report.page import Page
-from hydra_dse.report.plots import Plot, plots_of
-from hydra_dse.report.run import Run, read_run
-from hydra_dse.report.sections import front, infeasible, provenance, recommendation, summary, validation
-from hydra_dse.studies.files import writing
+from hydra_dse.report.contents import report_of
+from hydra_dse.report.figures import figure_of, image_bytes
+from hydra_dse.report.page import page_of
+from hydra_dse.report.records import Report
+from hydra_dse.report.run import read_run
+from hydra_dse.studies.files import csv_bytes, writing
+from hydra_dse.studies.run_directory import RunDirectory
 
 REPORT, PLOTS = "report.html", "plots"
 
@@ -25,36 +23,20 @@ def build_report(run_dir: str | Path) -> Path:
     """
     run = read_run(run_dir)
     run.directory.refuse_links(PLOTS, REPORT)
-    plots = plots_of(run)
-    images = [(image_bytes(plot.figure, "png"), plot.caption) for plot in plots]
-    if plots:
-        with writing(run.directory.path / PLOTS):
-            (run.directory.path / PLOTS).mkdir(exist_ok=True)
-    for plot, (png, _) in zip(plots, images, strict=True):
-        run.directory.write(f"{PLOTS}/{plot.stem}.png", png)
-        run.directory.write(f"{PLOTS}/{plot.stem}.svg", image_bytes(plot.figure, "svg"))
-        run.directory.write(f"{PLOTS}/{plot.stem}.csv", _csv(plot))
-    run.directory.write(REPORT, _page(run, images).encode())
+    report = report_of(run)
+    _write_plots(run.directory, report)
+    run.directory.write(REPORT, page_of(report).encode())
     return run.directory.path / REPORT
 
 
-def _csv(plot: Plot) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(plot.columns)
-    writer.writerows(plot.rows)
-    return text.getvalue().encode()
-
-
-def _page(run: Run, images: Sequence[tuple[bytes, str]]) -> str:
-    page = Page(f"{run.experiment.name}: design-space exploration", run.purpose)
-    summary(page, run)
-    recommendation(page, run)
-    if images:
-        page.section("Figures")
-        page.figures(images)
-    front(page, run)
-    validation(page, run)
-    infeasible(page, run)
-    provenance(page, run)
-    return page.html()
+def _write_plots(directory: RunDirectory, report: Report) -> None:
+    if not report.plots:
+        return
+    folder = directory.path / PLOTS
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+    for plot in report.plots:
+        figure = figure_of(plot.chart)
+        directory.write(f"{PLOTS}/{plot.stem}.png", image_bytes(figure, "png"))
+        directory.write(f"{PLOTS}/{plot.stem}.svg", image_bytes(figure, "svg"))
+        directory.write(f"{PLOTS}/{plot.stem}.csv", csv_bytes(plot.columns, plot.rows))

@@ -1,134 +1,143 @@
-"""A small HTML builder: everything that enters a page is escaped here, in one place."""
+"""The page: a report's records as one HTML document that loads nothing.
+
+Everything that enters the page is escaped here or in `screen.elements`; the data for the script are JSON in which `<`,
+`>` and `&` are escaped, so that no text ends their element.  The policy of the page (CSP) lets only its own style sheet
+and script run, by their digests.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from html import escape
+from importlib.resources import files
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --rule: #d4d4d4; --soft: #f4f4f4;
-        --muted: #5c5c5c; --accent: #0066a1; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8e8; --paper: #16181c; --rule: #3c4048; --soft: #22252b; --muted: #a8adb5; --accent: #6cb8ea; }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
-       max-width: 78rem; padding: 1rem 1.5rem 4rem; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--rule); padding-bottom: .2rem; }
-h1 + p { color: var(--muted); margin-top: -.5rem; }
-nav a { margin-right: 1rem; } a { color: var(--accent); }
-p { max-width: 50rem; }
-.scroll { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; vertical-align: top; }
-tbody tr { border-bottom: 1px solid var(--rule); }
-th { background: var(--soft); vertical-align: bottom; }
-th small, td small { display: block; font-weight: 400; font-size: .8rem; color: var(--muted); }
-td.text, th.text { text-align: left; } td.wrap { white-space: normal; overflow-wrap: anywhere; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1.5rem; }
-figure { margin: 0; } figcaption { font-size: .88rem; color: var(--muted); padding-top: .3rem; }
-figure img { width: 100%; max-width: 38rem; height: auto; background: #fff; border-radius: 6px; }
-@media print { nav { display: none; } body { max-width: none; } h2 { break-after: avoid; }
-  figure, tr { break-inside: avoid; } }
-"""
+from hydra_dse.report.charts import Plot
+from hydra_dse.report.page_tables import data_table, table_html
+from hydra_dse.report.records import Detail, Report, Section
+from hydra_dse.report.screen import inline_svg
 
 
-class Page:
-    """Sections of one self-contained page, in order."""
-
-    def __init__(self, title: str, subtitle: str = "") -> None:
-        self._title, self._subtitle = title, subtitle
-        self._sections: list[tuple[str, str]] = []
-        self._body: list[str] = []
-
-    def section(self, heading: str) -> None:
-        """Start a section."""
-        anchor = f"section-{len(self._sections) + 1}"
-        self._sections.append((anchor, heading))
-        self._body.append(f'<h2 id="{anchor}">{escape(heading)}</h2>')
-
-    def paragraph(self, text: str) -> None:
-        """Add a paragraph of plain text."""
-        self._body.append(f"<p>{escape(text)}</p>")
-
-    def table(
-        self,
-        caption: str,
-        columns: Sequence[str],
-        rows: Iterable[Sequence[str]],
-        text_columns: int = 1,
-        wrap_last: bool = False,
-    ) -> None:
-        """Add a table of strings; the first `text_columns` columns are text, the others numbers.
-
-        What follows a line break in a heading or cell (a unit, an interval) is set small below the rest; a first
-        cell that repeats the one above it spans both rows; `wrap_last` is for a last column of long words.
-        """
-        head = "".join(_heading(column, index < text_columns) for index, column in enumerate(columns))
-        body = "".join(
-            f"<tr>{first}{self._cells(row[1:], text_columns - 1, wrap_last)}</tr>" for first, row in _spanned(rows)
-        )
-        self._body.append(
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
-            f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
-
-    @staticmethod
-    def _cells(row: Sequence[str], text_columns: int, wrap_last: bool) -> str:
-        kinds = ["text" if index < text_columns else "" for index in range(len(row))]
-        if wrap_last and kinds:
-            kinds[-1] = f"{kinds[-1]} wrap".strip()
-        return "".join(f"<td{_class(kind)}>{_lines(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
-
-    def figures(self, images: Iterable[tuple[bytes, str]]) -> None:
-        """Add PNG images side by side, each with its caption (which is its alternative text too)."""
-        parts = []
-        for png, caption in images:
-            data = base64.b64encode(png).decode()
-            parts.append(
-                f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
-                f"<figcaption>{escape(caption)}</figcaption></figure>"
-            )
-        self._body.append(f'<div class="figures">{"".join(parts)}</div>')
-
-    def html(self) -> str:
-        """Return the page."""
-        links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading in self._sections)
-        subtitle = f"<p>{escape(self._subtitle)}</p>" if self._subtitle else ""
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
-            "style-src 'unsafe-inline'\">"
-            f"<title>{escape(self._title)}</title><style>{_STYLE}</style></head><body>"
-            f'<h1>{escape(self._title)}</h1>{subtitle}<nav aria-label="Sections">{links}</nav><main>'
-            f"{''.join(self._body)}</main></body></html>\n"
-        )
+def page_of(report: Report) -> str:
+    """The page of a report."""
+    style, script = asset("report.css"), asset("report.js")
+    shown = [section for section in report.sections if not section.absent]
+    anchors = {section.heading: f"section-{place}" for place, section in enumerate(shown, 1)}
+    links = "".join(f'<li><a href="#{anchor}">{escape(name)}</a></li>' for name, anchor in anchors.items())
+    labels = {detail.design: _label(detail, _objectives(report)) for detail in report.details}
+    body = "".join(_section(section, anchors[section.heading], report, labels) for section in shown)
+    subtitle = f"<p>{escape(report.subtitle)}</p>" if report.subtitle else ""
+    title = escape(report.title)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">'
+        f"<title>{title}</title><style>{style}</style></head><body>"
+        f'<a class="skip" href="#main">Skip to the report</a><header><h1>{title}</h1>{subtitle}</header>'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav><main id="main">{body}{_absent(report)}</main>'
+        f'<script type="application/json" id="data">{embedded(_data(report))}</script><script>{script}</script>'
+        "</body></html>\n"
+    )
 
 
-def _heading(text: str, is_text: bool) -> str:
-    return f'<th scope="col"{_class("text" if is_text else "")}>{_lines(text)}</th>'
+def asset(name: str) -> str:
+    """A file of the package's `assets`."""
+    return (files("hydra_dse.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _spanned(rows: Iterable[Sequence[str]]) -> list[tuple[str, Sequence[str]]]:
-    """Each row with its first cell as HTML: empty where the cell above spans it."""
-    kept = list(rows)
-    found: list[tuple[str, Sequence[str]]] = []
-    for index, row in enumerate(kept):
-        if index and kept[index - 1][0] == row[0]:
-            found.append(("", row))
-            continue
-        same = next((after for after in range(index + 1, len(kept)) if kept[after][0] != row[0]), len(kept)) - index
-        span = f' rowspan="{same}"' if same > 1 else ""
-        found.append((f'<td class="text"{span}>{_lines(row[0])}</td>', row))
-    return found
+def embedded(value: object) -> str:
+    """JSON that may stand inside a script element, whatever the texts in it."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _class(name: str) -> str:
-    return f' class="{name}"' if name else ""
+def _policy(style: str, script: str) -> str:
+    def digest(text: str) -> str:
+        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    # base-uri and form-action are not covered by default-src.
+    return (
+        f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
-def _lines(text: str) -> str:
-    first, *rest = text.split("\n")
-    return escape(first) + "".join(f"<small>{escape(line)}</small>" for line in rest if line)
+def _objectives(report: Report) -> int:
+    """How many of a detail's first metrics are read out."""
+    return 2 if report.details else 0
+
+
+def _label(detail: Detail, count: int) -> str:
+    words = []
+    for name, unit, estimate, simulated, _ in detail.metrics[:count]:
+        words.append(f"{name} {estimate.splitlines()[0]} {unit}".rstrip())
+        if simulated:
+            words[-1] += f" (simulated {simulated.splitlines()[0]})"
+    return f"{detail.title}; {', '.join(words)}" if words else detail.title
+
+
+def _data(report: Report) -> Mapping[str, object]:
+    designs = {
+        detail.design: {
+            "title": detail.title,
+            "parameters": [list(pair) for pair in detail.parameters],
+            "metrics": [list(row) for row in detail.metrics],
+        }
+        for detail in report.details
+    }
+    return {"designs": designs, "recommended": report.recommended, "objectives": _objectives(report)}
+
+
+def _section(section: Section, anchor: str, report: Report, labels: Mapping[str, str]) -> str:
+    parts = [f'<h2 id="{anchor}">{escape(section.heading)}</h2>']
+    parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
+    tables = [table_html(table, f"{anchor}-table-{place}") for place, table in enumerate(section.tables, 1)]
+    if section.explorer:
+        parts += [_figures(section.plots, labels), _panel(report), *tables]
+    else:
+        parts += [*tables, _figures(section.plots, labels)]
+    return f'<section aria-labelledby="{anchor}">{"".join(parts)}</section>'
+
+
+def _figures(plots: Sequence[Plot], labels: Mapping[str, str]) -> str:
+    """Drawings side by side, each with its caption and the data behind it."""
+    if not plots:
+        return ""
+    parts = [
+        f'<figure id="plot-{escape(plot.stem)}"><h3>{escape(plot.title)}</h3><div class="canvas">'
+        f"{inline_svg(plot.chart, plot.title, labels)}</div><figcaption>{escape(plot.caption)}</figcaption>"
+        f"{data_table(plot)}</figure>"
+        for plot in plots
+    ]
+    return f'<div class="figures">{"".join(parts)}</div>'
+
+
+def _panel(report: Report) -> str:
+    """The details of the selected design; the recommended one until the reader selects another."""
+    detail = next((item for item in report.details if item.design == report.recommended), None)
+    if detail is None:
+        return ""
+    pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in detail.parameters)
+    head = "".join(
+        f'<th scope="col"{" class=" + chr(34) + "text" + chr(34) if place < 2 else ""}>{name}</th>'
+        for place, name in enumerate(("metric", "unit", "estimated", "simulated", "error"))
+    )
+    return (
+        '<div class="panel" id="details" role="region" aria-labelledby="details-title">'
+        f'<div aria-live="polite" aria-atomic="true"><h3 class="title" id="details-title">{escape(detail.title)}</h3>'
+        f'<p class="said"></p></div><dl>{pairs}</dl><div class="scroll"><table><caption>Metrics of the selected design'
+        f"</caption><thead><tr>{head}</tr></thead><tbody></tbody></table></div></div>"
+    )
+
+
+def _absent(report: Report) -> str:
+    missing = [section for section in report.sections if section.absent]
+    if not missing:
+        return ""
+    items = "".join(f"<li>{escape(section.heading)}: {escape(section.absent)}.</li>" for section in missing)
+    return (
+        '<section aria-labelledby="absent"><h2 id="absent">Not in this report</h2>'
+        f'<ul class="absent">{items}</ul></section>'
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hydra_dse.bench.roofline import Roof, Roofline
-from hydra_dse.report.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, new_figure
+from hydra_dse.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.report.figures import FloatArray
+from hydra_dse.design.nouns import Design
+from hydra_dse.report.charts import FloatArray
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import nondominated
 from hydra_dse.studies import RunDirectory, ValidationRow, designs_of, existing_run, experiment_of
-from hydra_dse.studies.designs_table import ScoredDesigns
+from hydra_dse.studies.designs_table import ScoredDesigns, point_in
 from hydra_dse.studies.provenance import Provenance
 from hydra_dse.studies.validation import VALIDATION
 from hydra_dse.studies.validation_table import from_csv
@@ -42,6 +42,25 @@ class Run:
         """Estimates of a metric for all designs."""
         return np.asarray(self.designs.scores.metrics[metric], dtype=np.float64)
 
+    def estimate(self, metric: str, row: int) -> float:
+        """Estimate of a metric for one design; NaN where there is none."""
+        values = self.designs.scores.metrics.get(metric)
+        return float("nan") if values is None else float(values[row])
+
+    def identity(self, row: int) -> str:
+        """Id of a design."""
+        return self.designs.scores.identities[row]
+
+    def row_of(self, identity: str) -> int:
+        """Row of a design; -1 where the run has no such design."""
+        names = self.designs.scores.identities
+        return names.index(identity) if identity in names else -1
+
+    def design(self, row: int) -> Design:
+        """Build a design, without placement."""
+        space = self.experiment.space
+        return space.build(point_in(space, self.designs.points[row]))
+
     @property
     def purpose(self) -> str:
         """What the experiment is for, in its author's words; empty where they gave none."""
@@ -62,16 +81,6 @@ class Run:
         """Ids of the simulated designs, in the order of validation."""
         ranks = {row.design: row.rank for row in self.validation.values()}
         return tuple(sorted(ranks, key=lambda identity: ranks[identity]))
-
-    def infeasible(self) -> list[tuple[str, int, str]]:
-        """Constraint, number of designs that break it, and the levers named for it, most frequent first."""
-        counts: Counter[str] = Counter()
-        levers: dict[str, str] = {}
-        for broken in self.designs.scores.violations:
-            for violation in broken:
-                counts[violation.constraint] += 1
-                levers.setdefault(violation.constraint, ", ".join(violation.levers))
-        return [(name, count, levers[name]) for name, count in counts.most_common()]
 
 
 def read_run(path: str | Path) -> Run:

@@ -1,0 +1,99 @@
+"""What infeasible designs break: how many, how far the nearest one is from the bound, and what would help it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hydra_dse.report.charts import ORANGE, Axis, Bar, BarRow, Bars, Plot
+from hydra_dse.report.records import Section, Table
+from hydra_dse.report.run import Run
+from hydra_dse.results import Violation
+from hydra_dse.results.text import number
+
+MOST = 20
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A constraint that designs break.
+
+    Attributes:
+        designs: how many break it; `alone`: how many break nothing else.
+        median_excess: relative, over these designs.
+        nearest: the violation with the smallest excess, and the design it is of.
+    """
+
+    constraint: str
+    designs: int
+    alone: int
+    median_excess: float
+    nearest: Violation
+    nearest_design: str
+
+
+def broken_constraints(run: Run) -> list[Broken]:
+    """The broken constraints, most frequent first."""
+    found: dict[str, list[tuple[float, int, Violation]]] = {}
+    alone: dict[str, int] = {}
+    for row, violations in enumerate(run.designs.scores.violations):
+        for violation in violations:
+            found.setdefault(violation.constraint, []).append((violation.excess, row, violation))
+        if len(violations) == 1:
+            alone[violations[0].constraint] = alone.get(violations[0].constraint, 0) + 1
+    broken = []
+    for constraint, cases in found.items():
+        _, row, nearest = min(cases, key=lambda case: (case[0], case[1]))
+        median = float(np.median([excess for excess, _, _ in cases]))
+        count = len({row for _, row, _ in cases})
+        broken.append(Broken(constraint, count, alone.get(constraint, 0), median, nearest, run.identity(row)))
+    return sorted(broken, key=lambda item: (-item.designs, item.constraint))
+
+
+def constraints_section(run: Run) -> Section:
+    """Histogram and table of the broken constraints."""
+    broken = broken_constraints(run)
+    if not broken:
+        return Section("Constraints", absent="every scored design is feasible")
+    infeasible = len(run.designs) - run.feasible
+    words = (
+        f"{infeasible:,} of {len(run.designs):,} scored designs are infeasible; a design may break several constraints."
+    )
+    rows = [
+        (
+            item.constraint, f"{item.designs:,}", f"{item.alone:,}", f"{100 * item.median_excess:,.3g} %",
+            _miss(item.nearest), item.nearest_design, ", ".join(item.nearest.levers),
+        )
+        for item in broken
+    ]  # fmt: skip
+    columns = (
+        "constraint", "designs", "break it\nalone", "median\nexcess", "nearest miss\nneeds of has", "design\nof it",
+        "levers named for it",
+    )  # fmt: skip
+    table = Table("What infeasible designs break", columns, rows, 1, wrap_last=True)
+    return Section("Constraints", (words,), (_plot(broken),), (table,))
+
+
+def _miss(violation: Violation) -> str:
+    unit = "" if violation.unit == "1" else f" {violation.unit}"
+    return f"{number(violation.demand)} of {number(violation.bound)}{unit}"
+
+
+def _plot(broken: list[Broken]) -> Plot:
+    bars = tuple(
+        BarRow(item.constraint, (Bar(0.0, float(item.designs), ORANGE, ""),), f"{item.designs:,}")
+        for item in broken[:MOST]
+    )
+    rows = [
+        (i.constraint, i.designs, i.alone, i.median_excess, i.nearest.demand, i.nearest.bound, i.nearest.unit,
+         i.nearest_design, "; ".join(i.nearest.levers))
+        for i in broken
+    ]  # fmt: skip
+    columns = (
+        "constraint", "designs", "alone", "median_excess", "nearest_demand", "nearest_bound", "unit", "nearest_design",
+        "levers",
+    )  # fmt: skip
+    more = f" The {MOST} most frequent of {len(broken)}." if len(broken) > MOST else ""
+    caption = "Scored designs that break each constraint." + more
+    return Plot("constraints", "Constraints broken", caption, Bars(Axis("designs"), bars), columns, rows)

@@ -1,0 +1,28 @@
+"""What all figures share: size, grid, and the palette of Okabe and Ito (2008)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, RED, GREY, PURPLE, SKY, YELLOW = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#7F7F7F", "#CC79A7", "#56B4E9", "#F0E442",
+)  # fmt: skip
+COLOUR_OF = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY)
+"""By place in the palette of `charts`."""
+
+
+def new_figure(width_in: float = 6.4, height_in: float = 4.2) -> tuple[Figure, Axes]:
+    """Return an empty figure and its axes in the style of all our figures."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width_in, height_in), layout="constrained", dpi=160)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, linewidth=0.4, alpha=0.4)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=9)
+    return figure, axes
