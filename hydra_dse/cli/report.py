@@ -7,8 +7,9 @@ import click
 
 @click.command()
 @click.argument("run", type=click.Path())
-def report(run: str) -> None:
+@click.option("--no-figures", is_flag=True, help="Only the page: the files in plots/ take most of the time.")
+def report(run: str, no_figures: bool) -> None:
     """(Re)build plots/ and the self-contained report.html of RUN."""
     from hydra_dse.report import build_report
 
-    click.echo(f"report: {build_report(run)}")
+    click.echo(f"report: {build_report(run, figures=not no_figures)}")

@@ -15,8 +15,12 @@ from hydra_dse.studies.run_directory import RunDirectory
 REPORT, PLOTS = "report.html", "plots"
 
 
-def build_report(run_dir: str | Path) -> Path:
+def build_report(run_dir: str | Path, *, figures: bool = True) -> Path:
     """Write the page and the figures (PNG, SVG, and the data behind each as CSV); return the page's path.
+
+    Args:
+        run_dir: a run directory with scored designs.
+        figures: without them only the page is written, in about a fifth of the time.
 
     Raises:
         InputError: no run directory, or a corrupt one.
@@ -24,7 +28,8 @@ def build_report(run_dir: str | Path) -> Path:
     run = read_run(run_dir)
     run.directory.refuse_links(PLOTS, REPORT)
     report = report_of(run)
-    _write_plots(run.directory, report)
+    if figures:
+        _write_plots(run.directory, report)
     run.directory.write(REPORT, page_of(report).encode())
     return run.directory.path / REPORT
 
@@ -37,6 +42,7 @@ def _write_plots(directory: RunDirectory, report: Report) -> None:
         folder.mkdir(exist_ok=True)
     for plot in report.plots:
         figure = figure_of(plot.chart)
-        directory.write(f"{PLOTS}/{plot.stem}.png", image_bytes(figure, "png"))
         directory.write(f"{PLOTS}/{plot.stem}.svg", image_bytes(figure, "svg"))
+        figure.set_layout_engine("none")  # it is laid out: once is enough
+        directory.write(f"{PLOTS}/{plot.stem}.png", image_bytes(figure, "png"))
         directory.write(f"{PLOTS}/{plot.stem}.csv", csv_bytes(plot.columns, plot.rows))

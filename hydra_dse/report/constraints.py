@@ -11,6 +11,7 @@ from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
 from hydra_dse.results import Violation
 from hydra_dse.results.text import number
+from hydra_dse.search.objectives import Objectives
 
 MOST = 20
 
@@ -23,6 +24,7 @@ class Broken:
         designs: how many break it; `alone`: how many break nothing else.
         median_excess: relative, over these designs.
         nearest: the violation with the smallest excess, and the design it is of.
+        remedy: the fewest changes of parameters that lead from that design to a feasible one of the run.
     """
 
     constraint: str
@@ -31,6 +33,7 @@ class Broken:
     median_excess: float
     nearest: Violation
     nearest_design: str
+    remedy: str
 
 
 def broken_constraints(run: Run) -> list[Broken]:
@@ -47,7 +50,9 @@ def broken_constraints(run: Run) -> list[Broken]:
         _, row, nearest = min(cases, key=lambda case: (case[0], case[1]))
         median = float(np.median([excess for excess, _, _ in cases]))
         count = len({row for _, row, _ in cases})
-        broken.append(Broken(constraint, count, alone.get(constraint, 0), median, nearest, run.identity(row)))
+        remedy = nearest_remedy(run, row)
+        found_for = Broken(constraint, count, alone.get(constraint, 0), median, nearest, run.identity(row), remedy)
+        broken.append(found_for)
     return sorted(broken, key=lambda item: (-item.designs, item.constraint))
 
 
@@ -63,16 +68,36 @@ def constraints_section(run: Run) -> Section:
     rows = [
         (
             item.constraint, f"{item.designs:,}", f"{item.alone:,}", f"{100 * item.median_excess:,.3g} %",
-            _miss(item.nearest), item.nearest_design, ", ".join(item.nearest.levers),
+            _miss(item.nearest), item.nearest_design, item.remedy or "n/a",
+            ", ".join(item.nearest.levers) or "none named",
         )
         for item in broken
     ]  # fmt: skip
     columns = (
         "constraint", "designs", "break it\nalone", "median\nexcess", "nearest miss\nneeds of has", "design\nof it",
-        "levers named for it",
+        "nearest feasible\nchanges: design", "levers named for it",
     )  # fmt: skip
     table = Table("What infeasible designs break", columns, rows, 1, wrap_last=True)
     return Section("Constraints", (words,), (_plot(broken),), (table,))
+
+
+def nearest_remedy(run: Run, row: int) -> str:
+    """The fewest changes of parameters that lead from a design to a feasible one that the run scored.
+
+    Of several feasible designs as near, the one with the best first objective; nothing where none is feasible.
+    """
+    feasible = np.flatnonzero(run.designs.scores.violation <= 0).tolist()
+    if not feasible:
+        return ""
+    mine = run.designs.points[row]
+    first = run.experiment.objectives[:1]
+    losses = Objectives.named(first).losses(run.designs.scores.metrics)[:, 0]
+    changed = {
+        other: [name for name, value in run.designs.points[other].items() if value != mine[name]] for other in feasible
+    }
+    best = min(feasible, key=lambda other: (len(changed[other]), losses[other], other))
+    steps = ", ".join(f"{name} {mine[name]} → {run.designs.points[best][name]}" for name in changed[best])
+    return f"{steps}: {run.identity(best)}"
 
 
 def _miss(violation: Violation) -> str:
@@ -87,12 +112,12 @@ def _plot(broken: list[Broken]) -> Plot:
     )
     rows = [
         (i.constraint, i.designs, i.alone, i.median_excess, i.nearest.demand, i.nearest.bound, i.nearest.unit,
-         i.nearest_design, "; ".join(i.nearest.levers))
+         i.nearest_design, i.remedy, "; ".join(i.nearest.levers))
         for i in broken
     ]  # fmt: skip
     columns = (
         "constraint", "designs", "alone", "median_excess", "nearest_demand", "nearest_bound", "unit", "nearest_design",
-        "levers",
+        "nearest_feasible", "levers",
     )  # fmt: skip
     more = f" The {MOST} most frequent of {len(broken)}." if len(broken) > MOST else ""
     caption = "Scored designs that break each constraint." + more

@@ -79,7 +79,7 @@ def _draw(axes: Axes, series: Series) -> None:
 
 def _scale(side: Side, axis: Axis, values: Sequence[np.ndarray]) -> None:
     """Label and ticks; logarithmic where asked for and all values are positive."""
-    side.set_label_text(axis.label)
+    side.set_label_text(axis.label, parse_math=False)
     if axis.names:
         side.set_ticks(range(len(axis.names)), list(axis.names))
         as_written(side.get_ticklabels())
@@ -117,7 +117,7 @@ def bars_figure(chart: Bars) -> Figure:
     as_written(axes.get_yticklabels())
     axes.invert_yaxis()
     axes.margins(x=0.12)
-    axes.set_xlabel(chart.axis.label)
+    axes.set_xlabel(chart.axis.label, parse_math=False)
     axes.grid(visible=False, axis="y")
     if named - {""}:
         _legend(axes)
@@ -139,7 +139,7 @@ def heat_figure(chart: HeatMap) -> Figure:
     axes.set_yticks(range(rows), list(chart.rows))
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
         as_written(labels)
-    axes.set_xlabel(chart.label)
+    axes.set_xlabel(chart.label, parse_math=False)
     axes.grid(visible=False)
     return figure
 

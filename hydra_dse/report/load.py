@@ -36,7 +36,13 @@ USER, TOKENS, WATT, TTFT = (
     "output_tokens_per_s_per_user", "throughput_tokens_per_s", "throughput_tokens_per_s_per_w", "ttft_mean_s",
 )  # fmt: skip
 UNIT_COST = "unit_cost_usd"
-PER_USD = Axis("throughput per package cost [tokens/s/USD]")
+AXES = {
+    USER: Axis("interactivity [tokens/s per user]"),
+    TOKENS: Axis("throughput [tokens/s per package]"),
+    WATT: Axis("throughput per watt [tokens/s/W]"),
+    TTFT: axis_of(TTFT),
+    "throughput_tokens_per_s_per_usd": Axis("throughput per package cost [tokens/s/USD]"),
+}
 
 
 def load_section(run: Run) -> Section:
@@ -45,10 +51,10 @@ def load_section(run: Run) -> Section:
     if isinstance(found, str):
         return Section(HEADING, absent=found)
     identity = run.identity(run.recommended)
+    others = f" and, in grey, of {len(found.designs) - 1} others of the front," if len(found.designs) > 1 else ""
     words = [
-        f"Estimates of design {identity} and, in grey, of up to {len(found.designs) - 1} other designs of the front at "
-        "rates from nearly idle to nearly saturated. Interactivity is the rate at which one user sees tokens; a point "
-        "of a curve is one arrival rate."
+        f"Estimates of design {identity}{others} at rates from nearly idle to nearly saturated. Interactivity is the "
+        "rate at which one user sees tokens; a point of a curve is one arrival rate."
     ]
     plots = [_sweep(run, found, kind) for kind in ("ttft", "tpot")]
     plots += [_against(run, found, USER, TOKENS), _against(run, found, USER, WATT)]
@@ -101,9 +107,7 @@ def _simulated(run: Run, name: str, colour: int) -> list[Series]:
 def _against(run: Run, found: LoadSweep, x_name: str, y_name: str) -> Plot | None:
     if x_name not in found.metrics or y_name not in found.metrics:
         return None
-    return _curves(
-        run, found, found.metrics[x_name], found.metrics[y_name], (axis_of(x_name), axis_of(y_name)), (x_name, y_name)
-    )
+    return _curves(run, found, found.metrics[x_name], found.metrics[y_name], (x_name, y_name))
 
 
 def _per_usd(run: Run, found: LoadSweep) -> Plot | None:
@@ -112,28 +116,30 @@ def _per_usd(run: Run, found: LoadSweep) -> Plot | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         y = found.metrics[TOKENS] / found.metrics[UNIT_COST]
     names = (USER, "throughput_tokens_per_s_per_usd")
-    return _curves(run, found, found.metrics[USER], y, (axis_of(USER), PER_USD), names)
+    return _curves(run, found, found.metrics[USER], y, names)
 
 
-def _curves(
-    run: Run, found: LoadSweep, x: FloatArray, y: FloatArray, axes: tuple[Axis, Axis], names: tuple[str, str]
-) -> Plot:
+def _curves(run: Run, found: LoadSweep, x: FloatArray, y: FloatArray, names: tuple[str, str]) -> Plot:
     """A curve for each design over the rates, and the points that no other design and rate dominates."""
     series = [
         Series("other designs of the front" if place == 1 else "", LINE, GREY, x[place], y[place])
         for place in range(1, len(found.designs))
     ]
     series.append(Series(f"design {run.identity(run.recommended)}", LINE_POINTS, BLUE, x[0], y[0]))
-    px, py = _front(x, y, larger=names[0] == USER)
-    series.append(Series("best of these", LINE_POINTS, ORANGE, px, py, dashed=True))
+    if len(found.designs) > 1:
+        px, py = _front(x, y, larger=names[0] == USER)
+        series.append(Series("best of these", LINE, ORANGE, px, py, dashed=True))
     rows: list[Sequence[object]] = [
         (run.identity(row), rate, x[place, column], y[place, column])
         for place, row in enumerate(found.designs)
         for column, rate in enumerate(found.rates_per_s.tolist())
         if np.isfinite(x[place, column]) and np.isfinite(y[place, column])
     ]
-    title = f"{axes[1].label.split(' [')[0].capitalize()} against {metric(names[0]).label}"
-    caption = f"{title}, over the arrival rate; dashed: what no other design and rate beats."
+    axes = AXES[names[0]], AXES[names[1]]
+    name, other = (axis.label.split(" [")[0] for axis in axes)
+    title = f"{other[:1].upper()}{other[1:]} against {name}"
+    best = "; dashed: what no other design and rate beats" if len(found.designs) > 1 else ""
+    caption = f"{title}: each point is an arrival rate{best}."
     stem = f"{'interactivity' if names[0] == USER else 'ttft'}_{names[1]}"
     return Plot(stem, title, caption, XY(*axes, tuple(series)), ("design", "rate_requests_per_s", *names), rows)
 

@@ -19,6 +19,8 @@ from hydra_dse.report.page_tables import data_table, table_html
 from hydra_dse.report.records import Detail, Report, Section
 from hydra_dse.report.screen import inline_svg
 
+NEW_LINE = "\n"
+
 
 def page_of(report: Report) -> str:
     """The page of a report."""
@@ -72,9 +74,9 @@ def _objectives(report: Report) -> int:
 def _label(detail: Detail, count: int) -> str:
     words = []
     for name, unit, estimate, simulated, _ in detail.metrics[:count]:
-        words.append(f"{name} {estimate.splitlines()[0]} {unit}".rstrip())
+        words.append(f"{name} {estimate.split(NEW_LINE)[0]} {unit}".rstrip())
         if simulated:
-            words[-1] += f" (simulated {simulated.splitlines()[0]})"
+            words[-1] += f" (simulated {simulated.split(NEW_LINE)[0]})"
     return f"{detail.title}; {', '.join(words)}" if words else detail.title
 
 
@@ -95,9 +97,10 @@ def _section(section: Section, anchor: str, report: Report, labels: Mapping[str,
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
     tables = [table_html(table, f"{anchor}-table-{place}") for place, table in enumerate(section.tables, 1)]
     if section.explorer:
-        parts += [_figures(section.plots, labels), _panel(report), *tables]
+        side = f'<div class="explorer">{_figures(section.plots, labels)}{_panel(report)}</div>'
+        parts += [side, *tables]
     else:
-        parts += [*tables, _figures(section.plots, labels)]
+        parts += [f'<div class="tables">{"".join(tables)}</div>' if tables else "", _figures(section.plots, labels)]
     return f'<section aria-labelledby="{anchor}">{"".join(parts)}</section>'
 
 
@@ -121,8 +124,14 @@ def _panel(report: Report) -> str:
         return ""
     pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in detail.parameters)
     head = "".join(
-        f'<th scope="col"{" class=" + chr(34) + "text" + chr(34) if place < 2 else ""}>{name}</th>'
-        for place, name in enumerate(("metric", "unit", "estimated", "simulated", "error"))
+        f'<th scope="col"{kind}>{name}</th>'
+        for name, kind in (
+            ("metric", ' class="text"'),
+            ("unit", ' class="text"'),
+            ("estimated", ""),
+            ("simulated", ""),
+            ("error", ""),
+        )
     )
     return (
         '<div class="panel" id="details" role="region" aria-labelledby="details-title">'

@@ -15,7 +15,10 @@ MOST_DATA_ROWS = 60
 
 def table_html(table: Table, anchor: str) -> str:
     """The table in a frame that scrolls and can be reached by keyboard."""
-    head = "".join(_heading(column, place < table.text_columns) for place, column in enumerate(table.columns))
+    last = len(table.columns) - 1 if table.wrap_last else -1
+    head = "".join(
+        _heading(column, place < table.text_columns or place == last) for place, column in enumerate(table.columns)
+    )
     body = _rows_of_designs(table) if table.designs else _plain_rows(table)
     kind = ' class="designs"' if table.designs else ""
     tall = " tall" if len(table.rows) > 24 else ""

@@ -66,7 +66,7 @@ def _against_best(run: Run, name: str) -> str:
     if mine == values[best]:
         return f"{text}, the best of the front."
     change = percent(mine / values[best] - 1.0) if values[best] else "n/a"
-    return f"{text}; the best in it alone, {run.identity(best)}, reaches {with_unit(name, values[best])} ({change})."
+    return f"{text}, {change} from the best in it alone ({run.identity(best)}: {with_unit(name, values[best])})."
 
 
 def _bound(run: Run, name: str, upper: float | None, lower: float | None) -> str:

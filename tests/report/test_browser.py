@@ -1,56 +1,182 @@
-"""A real browser reads the page: no console messages, every section there, nothing wider than the window."""
+"""A real browser reads the page: no console messages, designs chosen by mouse and keyboard, sorted and filtered."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from hydra_dse.report.page import Page
+from hydra_dse.report.page import page_of
 
+from .browser import CHROMIUM, Browser
 from .conftest import HOSTILE
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
-    "--window-size=1280,900",
-)  # fmt: skip
+from .samples import report as sample
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
 
-
-def load(page: Path, profile: Path, *flags: str) -> tuple[str, list[str]]:
-    """The document as the browser made it, and its console messages."""
-    words = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "--dump-dom", *flags, page.as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-@pytest.mark.parametrize("flags", [(), ("--force-dark-mode",)], ids=["light", "dark"])
-def test_a_browser_shows_every_section_and_has_nothing_to_complain_of(report, tmp_path, flags):
-    document, messages = load(report, tmp_path / "profile", *flags)
-    assert messages == []
-    found = re.findall(r"<h2[^>]*>([^<]*)</h2>", document)
-    assert [name for name in found if not name.startswith("Recommended design")] == [
-        "Summary", "Figures", "Pareto front", "Validation", "Provenance",
-    ]  # fmt: skip
-    assert HOSTILE.replace("<", "&lt;").replace(">", "&gt;") in document
-    assert document.count("<img") == len(list((report.parent / "plots").glob("*.png")))
+CHOSEN = "[...document.querySelectorAll('tr[aria-selected=true]')].map(r => r.dataset.design)"
+MARKED = "[...new Set([...document.querySelectorAll('.pick[aria-selected=true]')].map(p => p.dataset.design))]"
+TITLE = "document.querySelector('#details .title').textContent"
+FIRST_COLUMN = (
+    "[...document.querySelector('table.designs').tBodies[0].rows].filter(r => !r.hidden).map(r => r.dataset.design)"
+)
 
 
-def test_the_browser_would_tell_what_a_page_loads_from_elsewhere(tmp_path):
-    """The test above can fail: a page with a script is refused by its own policy, and the console says so."""
-    page = Page("t")
-    html = page.html().replace("</main>", "<script>document.title = 'ran'</script></main>")
-    (tmp_path / "page.html").write_text(html)
-    document, messages = load(tmp_path / "page.html", tmp_path / "profile")
-    assert "<title>t</title>" in document
-    assert len(messages) == 1 and "Content Security Policy" in messages[0]
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(browser, report):
+    browser.media()
+    browser.size(1280, 900)
+    browser.open(report)
+    return browser
+
+
+def designs(page) -> list[str]:
+    return page.run(FIRST_COLUMN)
+
+
+def test_a_page_loads_itself_alone_and_the_console_stays_silent(page, report):
+    assert page.messages == []
+    assert page.requests == [report.as_uri()]
+    assert HOSTILE in page.run("document.body.innerText")
+    assert page.run("document.querySelectorAll('body script').length") == 2
+
+
+def test_the_browser_would_tell_of_foreign_scripts_and_pictures(browser, tmp_path):
+    """The test above can fail: what is not the page's own is refused by its policy, and the console says so."""
+    bad = "<script>document.title = 'ran'</script><img src='https://example.org/x.png'></main>"
+    (tmp_path / "page.html").write_text(page_of(sample("t")).replace("</main>", bad))
+    browser.open(tmp_path / "page.html")
+    assert browser.run("document.title") == "t"
+    assert sum("Content Security Policy" in message for message in browser.messages) == 2
+
+
+def test_the_recommended_design_is_chosen_first(page):
+    chosen = page.run(CHOSEN)
+    assert len(chosen) == 1 and page.run(MARKED) == chosen
+    assert page.run(TITLE).startswith(f"Design {chosen[0]}, recommended")
+
+
+def test_a_click_on_a_point_fills_the_panel_and_marks_the_row(page):
+    other = next(design for design in designs(page) if design not in page.run(CHOSEN))
+    page.point(f"document.querySelector('.pick[data-design=\"{other}\"] .dot')", click=True)
+    assert page.run(CHOSEN) == [other] == page.run(MARKED)
+    assert other in page.run(TITLE)
+    shown = page.run("document.querySelector('#details tbody').innerText")
+    row = page.run(f"document.querySelector('tr[data-design=\"{other}\"]').innerText")
+    assert re.findall(r"[\d,.]+", shown)[0] in row
+    assert page.run("document.querySelector('#details .said').textContent").startswith("saturation ")
+
+
+def test_hovering_shows_the_words_of_a_point(page):
+    top = "[...document.querySelector('.points').children].at(-1)"  # the last drawn: nothing lies over it
+    page.point(f"{top}.querySelector('.dot')")
+    tip = "document.querySelector('.tip:not([hidden])')"
+    assert page.run(f"{tip}.textContent") == page.run(f"{top}.getAttribute('aria-label')")
+
+
+def test_the_keyboard_reaches_and_chooses_every_point_of_a_chart(page):
+    page.run("document.querySelector('.points [tabindex=\"0\"]').focus()")
+    count = page.run("document.querySelector('.points').querySelectorAll('.pick').length")
+    seen = [page.run("document.activeElement.dataset.design")]
+    for _ in range(count - 1):
+        page.key("ArrowRight")
+        seen.append(page.run("document.activeElement.dataset.design"))
+    assert set(seen) == set(
+        page.run("[...document.querySelectorAll('.points')[0].children].map(p => p.dataset.design)")
+    )
+    page.key("Home")
+    page.key("Enter")
+    assert page.run(CHOSEN) == [seen[0]]
+    assert page.run("getComputedStyle(document.activeElement.querySelector('.target')).strokeWidth") == "2.5px"
+
+
+def test_a_heading_sorts_both_ways_and_says_so(page):
+    head = "document.querySelectorAll('table.designs thead th')[0]"
+    names = designs(page)
+    for order, wanted in (("ascending", sorted(names)), ("descending", sorted(names, reverse=True))):
+        page.point(f"{head}.querySelector('button')", click=True)
+        assert page.run(f"{head}.getAttribute('aria-sort')") == order
+        assert designs(page) == wanted
+
+
+def test_numbers_are_sorted_as_numbers(page):
+    heads = "[...document.querySelectorAll('table.designs thead th')]"
+    column = page.run(f"{heads}.findIndex(head => head.textContent.startsWith('saturation'))")
+    page.point(f"{heads}[{column}].querySelector('button')", click=True)
+    rows = "[...document.querySelector('table.designs').tBodies[0].rows]"
+    values = page.run(f"{rows}.map(row => Number(row.cells[{column}].dataset.order))")
+    assert len(values) > 1 and values == sorted(values)
+
+
+def test_words_filter_the_table_and_the_count_is_told(page):
+    names = designs(page)
+    page.run("document.querySelector('.filter input').focus()")
+    page.type(names[-1])
+    assert designs(page) == [names[-1]]
+    assert (
+        page.run("document.querySelector('.filter [role=status]').textContent") == f" 1 of {len(names)} designs shown"
+    )
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
+def test_the_theme_follows_the_system_until_the_button_is_pressed(page, scheme, dark):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    shades = {True: "rgb(22, 24, 28)", False: "rgb(255, 255, 255)"}
+    page.media(prefers_color_scheme=scheme)
+    assert page.run(ground) == shades[dark]
+    page.point("document.querySelector('.theme')", click=True)
+    assert page.run(ground) == shades[not dark]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_the_window(page, width):
+    page.size(width, 900)
+    assert page.run("document.documentElement.scrollWidth") <= width
+
+
+def test_motion_is_left_out_where_the_reader_wants_none(page):
+    behaviour = "getComputedStyle(document.documentElement).scrollBehavior"
+    page.media(prefers_reduced_motion="reduce")
+    assert page.run(behaviour) == "auto"
+    page.media(prefers_reduced_motion="no-preference")
+    assert page.run(behaviour) == "smooth"
+
+
+def test_on_paper_colours_are_light_and_controls_are_left_out(page, tmp_path):
+    page.media("print", prefers_color_scheme="dark")
+    assert page.run("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    hidden = "[...document.querySelectorAll('nav, .theme, .filter')].map(e => getComputedStyle(e).display)"
+    assert set(page.run(hidden)) == {"none"}
+    page.media()
+    assert page.print(tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_screen_reader_finds_landmarks_charts_points_and_tables(page):
+    found = page.accessible()
+    roles = [role for role, _ in found]
+    assert {"banner", "navigation", "main", "region", "listbox", "option", "table", "searchbox"} <= set(roles)
+    assert all(name for role, name in found if role in ("option", "listbox", "region", "image", "button", "searchbox"))
+
+
+def test_without_scripts_the_page_still_says_everything(browser, report, tmp_path):
+    html = report.read_text()
+    (tmp_path / "page.html").write_text(re.sub(r"script-src '[^']*'", "script-src 'none'", html))
+    browser.open(tmp_path / "page.html")
+    assert browser.run("document.querySelector('#details .title').textContent").startswith("Design ")
+    assert browser.run("document.querySelectorAll('.filter, .theme').length") == 0
+    assert browser.run("document.querySelectorAll('svg.drawing').length") >= 10
+
+
+def test_a_picture_can_be_taken(page, tmp_path: Path):
+    assert page.picture(tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")

@@ -159,7 +159,8 @@
     for (const head of table.tHead.rows[0].cells) {
       const button = make("button");
       button.type = "button";
-      button.append(...head.childNodes);
+      const [name, ...rest] = head.childNodes;
+      button.append(name, make("span", undefined, "sign"), ...rest);
       head.append(button);
       head.setAttribute("aria-sort", "none");
       button.addEventListener("click", () => sortBy(table, head));

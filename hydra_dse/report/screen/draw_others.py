@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hydra_dse.report.charts import Axis, Bar, BarRow, Bars, HeatMap, Package, Tile
+from hydra_dse.report.charts import Bar, BarRow, Bars, HeatMap, Package, Tile
 from hydra_dse.report.screen.elements import element, line, rectangle, shortened, text
 from hydra_dse.report.screen.frame import BOTTOM, CHARACTER, RIGHT, TOP, WIDTH, Key, axes, drawing, legend
 from hydra_dse.report.screen.scales import Scale, scale_for
@@ -27,7 +27,7 @@ def draw_bars(chart: Bars, name: str) -> str:
     noted = CHARACTER * max((len(row.note) for row in chart.rows), default=0)
     ends = [np.array([bar.start, bar.end, bar.low, bar.high]) for row in chart.rows for bar in row.bars]
     across = scale_for(chart.axis, ends, left, WIDTH - RIGHT - noted - (8 if noted else 0), zero=True)
-    parts = [axes(chart.axis, Axis(""), across, Scale(0, 1, bottom, top)) if chart.rows else ""]
+    parts = [axes(chart.axis, None, across, Scale(0, 1, bottom, top)) if chart.rows else ""]
     y = top
     for row, height in zip(chart.rows, heights, strict=True):
         parts.append(_row(row, y + _GAP / 2, left, across))

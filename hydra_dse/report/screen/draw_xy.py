@@ -37,7 +37,7 @@ def draw_xy(chart: XY, name: str, labels: Mapping[str, str]) -> str:
     options = "".join(_options(series, across, up, labels) for series in chart.series)
     if options:
         options = element("g", options, role="listbox", aria_label=f"Designs in: {name}", class_="points")
-    return drawing(keys + frame + lines + still + options, WIDTH, tall, name)
+    return drawing(keys + frame + lines + still + options, WIDTH, tall, name, "group" if options else "img")
 
 
 def _names_frame(chart: XY, across: Scale, down: Scale, tall: float) -> str:

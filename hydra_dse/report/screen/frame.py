@@ -25,13 +25,10 @@ class Key:
     sign: str
 
 
-def drawing(body: str, width: float, height: float, name: str, described_by: str = "") -> str:
-    """The drawing with its name for those who cannot see it."""
-    about = {"aria_describedby": described_by} if described_by else {}
-    return element(
-        "svg", body, viewBox=f"0 0 {width:g} {height:g}", role="group" if "listbox" in body else "img",
-        aria_label=name, class_="drawing", **about,
-    )  # fmt: skip
+def drawing(body: str, width: float, height: float, name: str, role: str = "img") -> str:
+    """The drawing with its name for those who cannot see it; `role` is `"group"` where parts of it can be reached."""
+    about = {"viewBox": f"0 0 {width:g} {height:g}", "role": role, "aria_label": name, "class_": "drawing"}
+    return element("svg", body, **about)
 
 
 def legend(keys: Sequence[Key], left: float, top: float, width: float) -> tuple[str, float]:
@@ -58,12 +55,15 @@ def _sign(key: Key, x: float, y: float) -> str:
     return line((x + 1, y), (x + 15, y), f"{colour} stroke {kind}".strip())
 
 
-def axes(x: Axis, y: Axis, across: Scale, up: Scale) -> str:
-    """Grid, ticks and labels of both axes; `up` runs from the bottom to the top."""
+def axes(x: Axis, y: Axis | None, across: Scale, up: Scale) -> str:
+    """Grid, ticks and labels of both axes; `up` runs from the bottom to the top; None leaves an axis without values."""
     left, right, bottom, top = across.start, across.end, up.start, up.end
-    return element(
-        "g", _across(x, across, bottom, top) + _upward(y, up, left, right, (bottom + top) / 2), aria_hidden="true"
-    )
+    parts = _across(x, across, bottom, top)
+    if y is None:
+        parts += line((left, bottom), (left, top), "axis")
+    else:
+        parts += _upward(y, up, left, right, (bottom + top) / 2)
+    return element("g", parts, aria_hidden="true")
 
 
 def _across(axis: Axis, scale: Scale, bottom: float, top: float) -> str:

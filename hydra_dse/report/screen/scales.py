@@ -92,7 +92,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
         found = [float(f"{value:.6g}") for value in found if low <= value <= high]
         if len(found) <= _MOST_TICKS + 2:
             break
-    return found if len(found) >= 2 else linear_ticks(low, high)
+    return found if len(found) >= 3 else linear_ticks(low, high)
 
 
 def tick_text(value: float) -> str:

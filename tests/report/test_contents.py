@@ -1,0 +1,203 @@
+"""What the sections of a report say: importance, constraints, load, latencies, robustness, comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from hydra_dse.errors import InputError
+from hydra_dse.estimator.designs import evaluate
+from hydra_dse.estimator.distributions import latency_quantiles
+from hydra_dse.report.charts import Bars, HeatMap
+from hydra_dse.report.compared import read_compared
+from hydra_dse.report.constraints import broken_constraints, constraints_section, nearest_remedy
+from hydra_dse.report.fronts import front_section
+from hydra_dse.report.importance import explained, importance_of, importance_section
+from hydra_dse.report.iteration import iteration_section
+from hydra_dse.report.latency import latency_section
+from hydra_dse.report.load import load_section
+from hydra_dse.report.load_sweep import load_sweep
+from hydra_dse.report.robustness import read_shares, robustness_section
+from hydra_dse.report.run import read_run
+from hydra_dse.report.summary import recommendation_section
+from hydra_dse.results import Violation
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def run(run_dir):
+    return read_run(run_dir)
+
+
+def with_violations(run, changes):
+    """The run with some designs made infeasible."""
+    violations = list(run.designs.scores.violations)
+    for row, broken in changes.items():
+        violations[row] = tuple(broken)
+    scores = replace(run.designs.scores, violations=tuple(violations))
+    return replace(run, designs=replace(run.designs, scores=scores))
+
+
+def test_groups_that_say_everything_explain_all_and_random_ones_nothing():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(4), 250)
+    assert explained(codes, 4, codes.astype(float)) == pytest.approx(1.0)
+    shares = [explained(codes, 4, rng.normal(size=1000)) for _ in range(50)]
+    assert np.mean(shares) < 0.003  # ε² is corrected for chance; η² would be (k − 1)/(n − 1) = 0.003
+
+
+def test_half_of_the_variance_is_a_share_of_a_half():
+    rng = np.random.default_rng(1)
+    codes = np.tile(np.arange(2), 20_000)
+    values = 2.0 * codes + rng.normal(size=len(codes))  # variance 1 between the groups, 1 within
+    assert explained(codes, 2, values) == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_parameter_that_makes_the_objective_is_the_most_important(run):
+    name = next(iter(run.designs.points[0]))
+    mine = np.array([float(point[name]) for point in run.designs.points])
+    assert len(set(mine)) > 1
+    metrics = {**run.designs.scores.metrics, "ttft_mean_s": mine}
+    changed = replace(run, designs=replace(run.designs, scores=replace(run.designs.scores, metrics=metrics)))
+    found = {item.parameter: item for item in importance_of(changed) if item.objective == "ttft_mean_s"}
+    best = found[name]
+    assert best.share == max(item.share for item in found.values()) > 0.99
+    assert all(0.0 <= item.low <= item.share <= item.high <= 1.0 for item in found.values())
+
+
+def test_too_few_designs_say_nothing_of_importance(run):
+    metrics = {name: np.full(len(run.designs), np.nan) for name in run.designs.scores.metrics}
+    changed = replace(run, designs=replace(run.designs, scores=replace(run.designs.scores, metrics=metrics)))
+    assert "designs have values" in importance_section(changed).absent
+
+
+def test_broken_constraints_are_counted_with_the_nearest_miss(run):
+    far, near = Violation("power", 300.0, 100.0, "W", ("fewer dies",)), Violation("power", 110.0, 100.0, "W", ("cool",))
+    other = Violation("area", 12.0, 10.0, "mm²")
+    changed = with_violations(run, {0: [far, other], 1: [near]})
+    found = {item.constraint: item for item in broken_constraints(changed)}
+    power = found["power"]
+    assert (power.designs, power.alone, power.nearest, power.nearest_design) == (2, 1, near, run.identity(1))
+    assert power.median_excess == pytest.approx((2.0 + 0.1) / 2)
+    [table] = constraints_section(changed).tables
+    row = next(row for row in table.rows if row[0] == "power")
+    assert row[4] == "110 of 100 W" and row[-1] == "cool"
+
+
+def test_the_nearest_feasible_design_differs_least(run):
+    row = next(place for place in range(len(run.designs)) if run.designs.scores.violation[place] <= 0)
+    assert nearest_remedy(run, row) == f": {run.identity(row)}"
+
+
+def test_the_segments_of_a_waterfall_make_up_the_iteration(run):
+    section = iteration_section(run)
+    assert not section.absent and section.plots
+    for plot in section.plots:
+        chart = plot.chart
+        assert isinstance(chart, Bars)
+        *parts, whole = [row.bars[0] for row in chart.rows]
+        assert parts[0].start == 0.0
+        assert [part.start for part in parts[1:]] == pytest.approx([part.end for part in parts[:-1]])
+        assert parts[-1].end == pytest.approx(whole.end)
+
+
+def test_quantiles_are_the_percentiles_of_the_estimate(run):
+    design, experiment = run.design(run.recommended), run.experiment
+    [found] = evaluate([design], experiment.workload, experiment.calibration)
+    shares = latency_quantiles(design, experiment.workload, experiment.calibration, (0.5, 0.9, 0.99))
+    for kind, values in shares.items():
+        names = [f"{kind}_{percentile}_s" for percentile in ("p50", "p90", "p99")]
+        assert values.tolist() == pytest.approx([found.metrics[name] for name in names], rel=1e-9)
+    assert set(shares) == {"ttft", "tpot", "tbt", "e2e"}
+
+
+def test_distributions_rise_and_show_the_service_level(run):
+    plots = {plot.stem: plot.chart for plot in latency_section(run).plots}
+    for chart in plots.values():
+        assert (np.diff(chart.series[0].x) >= 0).all()
+    assert [rule.value for rule in plots["cdf_ttft"].rules] == [2.0]
+    assert [rule.value for rule in plots["cdf_tpot"].rules] == [0.05]
+    assert not plots["cdf_e2e"].rules
+
+
+def test_a_load_sweep_passes_through_the_estimate_of_the_run(run):
+    found = load_sweep(run)
+    assert not isinstance(found, str)
+    ttft = found.metrics["ttft_mean_s"][0]
+    assert found.designs[0] == run.recommended
+    known = np.isfinite(ttft)
+    assert (np.diff(ttft[known]) > 0).all()
+    rate = run.experiment.workload.arrivals.statistics().rate_per_s
+    between = np.interp(rate, found.rates_per_s[known], ttft[known])
+    assert between == pytest.approx(run.estimate("ttft_mean_s", run.recommended), rel=0.1)
+    tokens = found.metrics["throughput_tokens_per_s"][0][known]
+    assert tokens == pytest.approx(80 * found.rates_per_s[known])  # 80 output tokens a request
+
+
+def test_interactivity_falls_as_throughput_rises_and_cost_is_named_as_missing(run):
+    section = load_section(run)
+    plots = {plot.stem: plot for plot in section.plots}
+    rows = [
+        row for row in plots["interactivity_throughput_tokens_per_s"].rows if row[0] == run.identity(run.recommended)
+    ]
+    assert len(rows) > 5
+    assert all(after[2] < before[2] and after[3] > before[3] for before, after in pairwise(rows))
+    missing = any("per USD" in text for text in section.paragraphs)
+    assert missing == ("interactivity_throughput_tokens_per_s_per_usd" not in plots)
+
+
+def test_the_recommendation_says_what_it_gives_up(run):
+    words = recommendation_section(run).paragraphs
+    assert any("Saturation: estimated" in text for text in words) and any(
+        "TTFT mean: estimated" in text for text in words
+    )
+    assert any(text.startswith("Keeps load ≤ 0.95 with ") for text in words)
+
+
+def test_shares_retained_are_sorted_by_the_worst_case(run, copy):
+    text = "design,model,metric,retained_share\n"
+    text += "a,m1,goodput_requests_per_s,1.0\na,m2,goodput_requests_per_s,0.4\n"
+    text += "b,m1,goodput_requests_per_s,0.9\nb,m2,goodput_requests_per_s,\n"
+    (copy / "robustness.csv").write_text(text)
+    section = robustness_section(read_run(copy))
+    [plot] = section.plots
+    chart = plot.chart
+    assert isinstance(chart, HeatMap)
+    assert chart.rows == ("b", "a") and chart.columns == ("m1", "m2", "worst")
+    assert chart.texts == (("0.90", "", "0.90"), ("1.00", "0.40", "0.40"))
+    assert plot.stem == "robustness_goodput_requests_per_s"
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "words"),
+    [
+        (read_shares, "design,model\na,b\n", "no column 'metric'"),
+        (read_shares, "design,model,metric,retained_share\na,b,c,x\n", "'x'"),
+        (read_shares, "\x00\n", "no column 'design'"),
+        (read_compared, "design,metric\na,b\n", "no column 'simulated'"),
+    ],
+)
+def test_a_corrupt_table_is_refused_with_file_and_reason(read, text, words):
+    with pytest.raises(InputError, match=rf"table\.csv.*{words}"):
+        read(text.encode(), "table.csv")
+
+
+def test_designs_compared_with_stand_in_the_front(run, copy):
+    text = "design,metric,simulated,ci_low,ci_high\n"
+    text += "naive,ttft_mean_s,0.4,0.3,0.5\nnaive,saturation_tokens_per_s,700,,\n"
+    (copy / "compare.csv").write_text(text)
+    [item] = read_compared(text.encode(), "compare.csv")
+    assert item.name == "naive" and item.values["ttft_mean_s"].high == 0.5
+    chart = front_section(read_run(copy)).plots[0].chart
+    assert [series.label for series in chart.series][-1] == "compared with (simulated)"
+    assert chart.series[-1].x.tolist() == [0.4]
+
+
+def test_without_a_feasible_design_a_report_says_so(run):
+    empty = replace(run, front=(), recommended=-1)
+    for section in (front_section, iteration_section, latency_section, load_section):
+        assert section(empty).absent == "no design is feasible"
