@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hydra_dse.results import metric
 from hydra_dse.results.text import number
-from hydra_dse.studies.progress import SweepState, ValidationState
+from hydra_dse.studies.progress import StudyState, SweepState, ValidationState
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -99,3 +99,11 @@ class ValidationBar(Bar):
     def update(self, state: ValidationState) -> None:
         """Show a state."""
         self.show(state.done, state.total, state.design)
+
+
+class StudyBar(Bar):
+    """Listens to a study of many tasks."""
+
+    def update(self, state: StudyState) -> None:
+        """Show a state."""
+        self.show(state.done, state.total, state.doing)

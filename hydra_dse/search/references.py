@@ -26,9 +26,6 @@ from hydra_dse.workload.sampling import arrival_statistics, at_rate
 RATE = "saturation_requests_per_s"
 _MOST_TRIES = 200
 
-Score = Callable[[Experiment, Sequence[str], Sequence[Point]], Mapping[str, ScoreTable]]
-"""Scores points of an experiment under its named scenarios, for each of them placed for its own models."""
-
 
 @dataclass(frozen=True)
 class References:
@@ -56,6 +53,10 @@ class References:
         return replace(experiment, scenarios=replace(experiment.scenarios, items=items))
 
 
+Score = Callable[[References, Sequence[str], Sequence[Point]], Mapping[str, ScoreTable]]
+"""Scores points under the named scenarios at the references' rates, for each of them placed for its own models."""
+
+
 def references_of(experiment: Experiment, metrics: Sequence[str], score: Score) -> References:
     """Measure the scenarios of an experiment.
 
@@ -74,11 +75,11 @@ def references_of(experiment: Experiment, metrics: Sequence[str], score: Score) 
     )
     load = experiment.scenarios.load
     if load is not None:
-        tables = score(experiment, names, points)
+        tables = score(References(), names, points)
         best = [(name, _best(tables[name], RATE, served_only=False)) for name in names]
         _check(best, len(points))
         rates = tuple((name, load * value) for name, value in best if value is not None)
-    settled = References(rates).applied(experiment)
+    settled = References(rates) if load is not None else References()
     tables = score(settled, names, points)
     found = [(name, one, _best(tables[name], one)) for name in names for one in metrics]
     _check([(name, value) for name, _, value in found], len(points))

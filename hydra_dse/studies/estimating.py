@@ -66,10 +66,9 @@ class ScenariosOfFile:
 def measured(experiment: Experiment) -> References:
     """The references of an experiment's scenarios, estimated in this process."""
     metrics = metrics_inside(experiment)
-    return references_of(experiment, metrics, score_alone)
 
+    def score(references: References, names: Sequence[str], points: Sequence[Point]) -> dict[str, ScoreTable]:
+        estimator = ScenarioEstimator(references.applied(experiment), metrics)
+        return {name: estimator.score([name], points)[name] for name in names}
 
-def score_alone(experiment: Experiment, names: Sequence[str], points: Sequence[Point]) -> dict[str, ScoreTable]:
-    """Scores under scenarios, for each of them placed for its own models."""
-    estimator = ScenarioEstimator(experiment, metrics_inside(experiment))
-    return {name: estimator.score([name], points)[name] for name in names}
+    return references_of(experiment, metrics, score)

@@ -11,7 +11,15 @@ from typing import Protocol
 
 from hydra_dse.errors import Interrupted
 
-__all__ = ["Interrupted", "SweepProgress", "SweepState", "ValidationProgress", "ValidationState"]
+__all__ = [
+    "Interrupted",
+    "StudyProgress",
+    "StudyState",
+    "SweepProgress",
+    "SweepState",
+    "ValidationProgress",
+    "ValidationState",
+]
 
 
 @dataclass(frozen=True)
@@ -56,3 +64,19 @@ class ValidationProgress(Protocol):
 
     def update(self, state: ValidationState) -> None:
         """Take the state at the start and after every design."""
+
+
+@dataclass(frozen=True)
+class StudyState:
+    """Where a study of many tasks stands: done, of how many, and what it is at."""
+
+    done: int
+    total: int
+    doing: str = ""
+
+
+class StudyProgress(Protocol):
+    """Listens to a study."""
+
+    def update(self, state: StudyState) -> None:
+        """Take the state after every task."""

@@ -1,0 +1,131 @@
+"""`hydra-dse robustness EXPERIMENT`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hydra_dse.cli.options import finite, json_option, set_option
+
+if TYPE_CHECKING:
+    from hydra_dse.studies.robustness import RobustnessResult
+
+
+@click.command()
+@click.argument("experiment")
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory [default: runs/<name>-robustness].")
+@click.option("--trials", type=click.IntRange(1, 10**8), help="Designs that every search scores.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed instead of the experiment's.")
+@click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes.")
+@click.option("--simulate", is_flag=True, help="Simulate the designs chosen for all metrics at once.")
+@click.option("--resume", is_flag=True, help="Go on with a study of the same experiment.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@set_option
+@json_option
+def robustness(
+    experiment: str,
+    out: Path | None,
+    trials: int | None,
+    seed: int | None,
+    workers: int,
+    simulate: bool,
+    resume: bool,
+    quiet: bool,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """How designs hold for other models and loads than they were chosen for.
+
+    EXPERIMENT (a YAML file or a bundled name) names scenarios. Searches for the best design of each, for a generalist
+    of all, and for generalists that do not know one of the models; prints what each keeps of the scenarios' own best.
+    """
+    from hydra_dse.cli.progress import StudyBar
+    from hydra_dse.config import load_experiment
+    from hydra_dse.studies.robustness import robustness as run_study
+
+    extra = [f"search.trials={trials}"] if trials is not None else []
+    extra += [f"search.seed={seed}"] if seed is not None else []
+    loaded = load_experiment(experiment, [*overrides, *extra])
+    directory = out or Path("runs") / f"{loaded.name}-robustness"
+    with StudyBar(f"robustness {loaded.name}", "estimates", quiet or as_json) as bar:
+        result = run_study(
+            loaded,
+            directory,
+            workers=workers,
+            resume=resume,
+            simulate=simulate,
+            progress=bar,
+            command=["hydra-dse", *sys.argv[1:]],
+        )
+    if as_json:
+        _print_json(result)
+    else:
+        _print_tables(result)
+
+
+def _print_json(result: RobustnessResult) -> None:
+    from hydra_dse.cli.options import print_json
+
+    cells = [
+        {
+            "metric": cell.metric,
+            "role": cell.role,
+            "design": cell.design,
+            "scenario": cell.scenario.name,
+            "seen": cell.seen,
+            "of": cell.shown,
+            "load": finite(cell.load),
+            "value": finite(cell.value),
+            "own_best": finite(cell.own_best),
+            "retained_share": finite(cell.share),
+            "simulated_share": finite(cell.simulated),
+            "interval": [finite(cell.sim_low), finite(cell.sim_high)],
+        }
+        for cell in result.cells
+    ]
+    summary = [
+        {"metric": row.metric, "kind": row.kind, "cells": row.cells, "mean_share": finite(row.mean),
+         "worst_share": finite(row.worst), "worst_at": row.worst_at}
+        for row in result.summaries
+    ]  # fmt: skip
+    ranks = [
+        {"metric": row.metric, "scenarios": [row.first, row.second], "packages": row.packages,
+         "spearman": finite(row.spearman)}
+        for row in result.correlations
+    ]  # fmt: skip
+    rates = dict(result.references.rates)
+    print_json(
+        {"run": str(result.run_dir), "rates": rates, "summary": summary, "cells": cells, "rank_correlation": ranks}
+    )
+
+
+_KINDS = {
+    "own": "specialists, elsewhere",
+    "load": "one workload, all models",
+    "all": "generalist, everywhere",
+    "without": "generalist, unseen model",
+}
+
+
+def _print_tables(result: RobustnessResult) -> None:
+    from hydra_dse.cli.tables import console, print_table
+    from hydra_dse.results.text import number
+
+    rows = [
+        (row.metric, _KINDS[row.kind], str(row.cells), f"{row.mean:.3f}", f"{row.worst:.3f}", row.worst_at)
+        for row in result.summaries
+    ]
+    columns = ("chosen by", "designs", "cells", "mean share", "worst share", "worst at")
+    print_table("Retained share of each scenario's own best", columns, rows)
+    names = list(dict.fromkeys(row.metric for row in result.correlations))
+    ranks = []
+    for name in names:
+        known = (row.spearman for row in result.correlations if row.metric == name)
+        values = sorted(value for value in known if value == value)
+        if values:
+            ranks.append((name, str(len(values)), number(values[0]), number(values[len(values) // 2])))
+    print_table("Rank correlation of packages between scenarios", ("metric", "pairs", "lowest", "median"), ranks)
+    console().print(f"run directory: {result.run_dir}\nnext: hydra-dse report {result.run_dir}")

@@ -1,0 +1,234 @@
+"""Does a design hold for other models and loads?  Specialists, generalists, and designs that meet a model unseen.
+
+Every role (`roles.py`) is one search with the experiment's budget; its chosen designs are then estimated in every
+scenario, the package placed as it was for the models that the role knows.  What a design keeps is measured by the best
+value that the scenario's own specialist search found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra_dse.config.experiments import digest_of
+from hydra_dse.design.evaluator import EvaluationOptions
+from hydra_dse.design.experiment import Experiment
+from hydra_dse.design.space import Point
+from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
+from hydra_dse.search.references import References, probe_points, references_of
+from hydra_dse.search.scenarios import aggregates, metrics_inside
+from hydra_dse.studies.cases import CaseJournal
+from hydra_dse.studies.executor import executor
+from hydra_dse.studies.files import locked
+from hydra_dse.studies.progress import StudyProgress, StudyState
+from hydra_dse.studies.robust_files import write_tables
+from hydra_dse.studies.robust_tables import (
+    Cell,
+    RankCorrelation,
+    Selected,
+    Summary,
+    cells_of,
+    rank_correlations,
+    summaries,
+)
+from hydra_dse.studies.role_search import EVERY, Found, chosen_row, own_bests, search_for
+from hydra_dse.studies.roles import ALL, OWN, Role, roles_of
+from hydra_dse.studies.run_directory import RunDirectory, open_run
+from hydra_dse.studies.scenario_scores import EstimatorFactory, ScenarioScores, ScenariosHere, ScenariosOfStored
+from hydra_dse.studies.scenario_simulation import ScenarioSimulation, simulated_cells
+from hydra_dse.studies.simulators import find_simulator
+
+CASES = "cases.jsonl"
+
+
+@dataclass(frozen=True)
+class RobustnessResult:
+    """What a robustness study found.
+
+    Attributes:
+        references: rates of the scenarios.
+        selected: the designs chosen, by metric and role.
+        cells: every chosen design in every scenario.
+        summaries: by metric and kind of role.
+        correlations: of packages drawn at random, by pair of scenarios.
+        resumed: tasks read from an earlier, interrupted study.
+    """
+
+    run_dir: Path
+    references: References
+    selected: tuple[Selected, ...]
+    cells: tuple[Cell, ...]
+    summaries: tuple[Summary, ...]
+    correlations: tuple[RankCorrelation, ...]
+    resumed: int
+
+
+def robustness(
+    experiment: Experiment,
+    run_dir: str | Path,
+    *,
+    workers: int = 1,
+    resume: bool = False,
+    simulate: bool = False,
+    progress: StudyProgress | None = None,
+    command: Sequence[str] = (),
+) -> RobustnessResult:
+    """Search for specialists and generalists over the experiment's scenarios; write the run directory.
+
+    Args:
+        experiment: with scenarios; every role searches with its budget, objectives and constraints.
+        run_dir: new or empty, or with `resume` that of an earlier study of the same experiment.
+        workers: processes that score and simulate.
+        resume: go on; what is in the journal is not computed again.
+        simulate: also simulate the designs chosen for all metrics at once, as the experiment's `validation` says.
+        progress: told after every task.
+        command: the command line, for provenance.
+
+    Raises:
+        InputError: no scenarios, a mistake in the experiment, or the directory holds something else.
+        NothingFeasible: nothing serves one of the scenarios.
+        Interrupted: the user stopped; `resume` goes on.
+    """
+    if not experiment.scenarios.items:
+        message = "robustness needs scenarios; name models or workloads, e.g. `scenarios: {models: [...]}`"
+        raise InputError(Fault(message, path="scenarios"))
+    roles = roles_of(experiment.scenarios.items)
+    aggregates(experiment)
+    if simulate:
+        find_simulator()
+    run = open_run(Path(run_dir), experiment, resume=resume, command=command)
+    with locked(run.path):
+        journal = CaseJournal(run.path / CASES)
+        try:
+            with executor(workers) as pool:
+                study = _Study(experiment, run, roles, pool, journal, _Meter(experiment, roles, progress), workers)
+                result = study.go(simulate)
+        except KeyboardInterrupt:
+            kept = f"{len(journal)} finished tasks are kept in {run.path}"
+            raise Interrupted(f"stopped; {kept}: continue with --resume") from None
+        run.finish()
+        return result
+
+
+class _Meter:
+    """Counts estimates (designs × scenarios) for whoever listens."""
+
+    def __init__(self, experiment: Experiment, roles: Sequence[Role], progress: StudyProgress | None) -> None:
+        scenarios = len(experiment.scenarios.items)
+        self._total = sum(len(role.seen) for role in roles) * experiment.search.trials
+        self._total += scenarios * len(roles)
+        self._done = 0
+        self._progress = progress
+        self.doing = ""
+
+    def told(self, count: int) -> None:
+        """Take finished estimates."""
+        self._done += count
+        if self._progress is not None:
+            self._progress.update(StudyState(self._done, max(self._total, self._done), self.doing))
+
+
+@dataclass
+class _Study:
+    experiment: Experiment
+    run: RunDirectory
+    roles: tuple[Role, ...]
+    pool: Executor
+    journal: CaseJournal
+    meter: _Meter
+    workers: int
+
+    def go(self, simulate: bool) -> RobustnessResult:
+        metrics = metrics_inside(self.experiment)
+        scores = ScenarioScores(self._factory, self.pool, self.journal, self.meter.told)
+        self.meter.doing = "probe"
+        references = references_of(self.experiment, metrics, scores.each_for_itself)
+        found = []
+        for role in self.roles:
+            self.meter.doing = role.name
+            found.append(search_for(role, self.experiment, references, scores))
+        best = own_bests([one for one in found if one.role.kind == OWN], metrics)
+        self._check_served(best)
+        selected, cells = self._chosen(found, best, references, scores)
+        points = {item.design: item.point for item in selected}
+        if simulate:
+            self.meter.doing = "simulation"
+            cells = self._simulated(cells, points, references)
+        result = RobustnessResult(
+            self.run.path,
+            references,
+            tuple(selected),
+            tuple(cells),
+            tuple(summaries(cells)),
+            tuple(self._correlations(references, scores, metrics)),
+            self.journal.resumed,
+        )
+        whole = next(one for one in found if one.role.kind == ALL)
+        write_tables(self.run, self.experiment, result, whole)
+        return result
+
+    def _factory(self, references: References) -> EstimatorFactory:
+        metrics = metrics_inside(self.experiment)
+        if self.workers <= 1:
+            return ScenariosHere(self.experiment, references, metrics)
+        return ScenariosOfStored(str(self.run.experiment_file.resolve()), references, metrics)
+
+    def _check_served(self, best: Mapping[tuple[str, str], float]) -> None:
+        served = {scenario for scenario, _ in best}
+        lost = [item.name for item in self.experiment.scenarios.items if item.name not in served]
+        if lost:
+            message = f"no design that meets the constraints was found for scenario {lost[0]}"
+            raise NothingFeasible(f"{message}; raise search.trials, or leave it out")
+
+    def _chosen(
+        self,
+        found: Sequence[Found],
+        best: Mapping[tuple[str, str], float],
+        references: References,
+        scores: ScenarioScores,
+    ) -> tuple[list[Selected], list[Cell]]:
+        over = {how.metric: how for how in aggregates(self.experiment) if how.name in self.experiment.objectives}
+        items = self.experiment.scenarios.items
+        selected: list[Selected] = []
+        cells: list[Cell] = []
+        for one in found:
+            rows = chosen_row(one, over, best)
+            distinct = sorted(set(rows.values()))
+            points: list[Point] = [one.points[row] for row in distinct]
+            if not points:
+                continue
+            self.meter.doing = f"{one.role.name} everywhere"
+            tables = scores.of(references, [item.name for item in items], points, one.role.seen)
+            for name, row in rows.items():
+                chosen = Selected(name, one.role, one.whole.identities[row], one.points[row])
+                selected.append(chosen)
+                cells += cells_of(chosen, tables, distinct.index(row), items, tuple(over), best)
+        return selected, cells
+
+    def _simulated(self, cells: Sequence[Cell], points: Mapping[str, Point], references: References) -> list[Cell]:
+        settings = self.experiment.validation
+        options = EvaluationOptions(settings.requests, settings.replications, settings.warmup_share)
+        file = self.run.experiment_file.resolve()
+        simulation = ScenarioSimulation(str(file), references, options, digest_of(file))
+        names = {cell.metric for cell in cells}
+        judged = EVERY if EVERY in names else next(iter(names))
+        roles = {role.name: role for role in self.roles}
+        chosen = simulated_cells(
+            [cell for cell in cells if cell.metric == judged], roles, points, simulation, self.pool, self.journal
+        )
+        return [cell for cell in cells if cell.metric != judged] + chosen
+
+    def _correlations(
+        self, references: References, scores: ScenarioScores, metrics: Sequence[str]
+    ) -> list[RankCorrelation]:
+        """Of the probed packages, each placed once for all models."""
+        self.meter.doing = "rank correlation"
+        points = probe_points(self.experiment)
+        names = [item.name for item in self.experiment.scenarios.items]
+        tables = scores.of(references, names, points, names)
+        outer = [parameter.name for parameter in self.experiment.space.parameters if not parameter.inner]
+        packages: dict[tuple[object, ...], int] = {}
+        owners = [packages.setdefault(tuple(point[name] for name in outer), len(packages)) for point in points]
+        return rank_correlations(tables, owners, metrics)
