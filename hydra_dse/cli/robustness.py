@@ -1,54 +1,76 @@
-"""`hydra-dse robustness EXPERIMENT`."""
+"""`hydra-dse robustness EXPERIMENT|RUN`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hydra_dse.cli.options import finite, json_option, set_option
+from hydra_dse.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from hydra_dse.studies.robustness import RobustnessResult
 
 
 @click.command()
-@click.argument("experiment")
+@click.argument("target", metavar="EXPERIMENT|RUN")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [default: runs/<name>-robustness].")
 @click.option("--trials", type=click.IntRange(1, 10**8), help="Designs that every search scores.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed instead of the experiment's.")
 @click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes.")
 @click.option("--simulate", is_flag=True, help="Simulate the designs chosen for all metrics at once.")
+@click.option("--draws", type=click.IntRange(1, 100_000), help="Of a RUN: calibrations to draw  [default: 200]")
+@click.option(
+    "--memory",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+    help="Of a RUN: memory efficiencies of the repeat, as a factor  [default: 0.85]",
+)
 @click.option("--resume", is_flag=True, help="Go on with a study of the same experiment.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @set_option
 @json_option
 def robustness(
-    experiment: str,
+    target: str,
     out: Path | None,
     trials: int | None,
     seed: int | None,
     workers: int,
     simulate: bool,
+    draws: int | None,
+    memory: float | None,
     resume: bool,
     quiet: bool,
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """How designs hold for other models and loads than they were chosen for.
+    """How designs hold: for other models and loads (EXPERIMENT), or under an uncertain calibration (RUN).
 
     EXPERIMENT (a YAML file or a bundled name) names scenarios. Searches for the best design of each, for a generalist
     of all, and for generalists that do not know one of the models; prints what each keeps of the scenarios' own best.
+
+    RUN (the directory of a sweep): draws calibrations from their intervals and prints how likely each design of the
+    front is in front, and the best of each objective.
     """
     from hydra_dse.cli.progress import StudyBar
+    from hydra_dse.cli.uncertainty import judge_front
     from hydra_dse.config import load_experiment
     from hydra_dse.studies.robustness import robustness as run_study
 
+    if Path(target).is_dir():
+        foreign = {
+            "--out": out, "--trials": trials, "--seed": seed, "--simulate": simulate, "--set": overrides,
+        }  # fmt: skip
+        _refuse(foreign, "takes an experiment, not a run directory", target)
+        judge_front(Path(target), draws or 200, memory, workers, quiet=quiet, as_json=as_json)
+        return
+    _refuse({"--draws": draws, "--memory": memory}, "takes the directory of a run, not an experiment", target)
     extra = [f"search.trials={trials}"] if trials is not None else []
     extra += [f"search.seed={seed}"] if seed is not None else []
-    loaded = load_experiment(experiment, [*overrides, *extra])
+    loaded = load_experiment(target, [*overrides, *extra])
     directory = out or Path("runs") / f"{loaded.name}-robustness"
     with StudyBar(f"robustness {loaded.name}", "estimates", quiet or as_json) as bar:
         result = run_study(
@@ -64,6 +86,13 @@ def robustness(
         _print_json(result)
     else:
         _print_tables(result)
+
+
+def _refuse(given: Mapping[str, object], why: str, target: str) -> None:
+    """Raise `InputError` for options that this kind of target does not take."""
+    for option, value in given.items():
+        if value not in (None, False, ()):
+            raise InputError(Fault(f"{option} {why}", file=target))
 
 
 def _print_json(result: RobustnessResult) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--trials", type=click.IntRange(1, 10**8), help="Designs to score instead of the experiment's number.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed instead of the experiment's.")
 @click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes that score.")
+@click.option("--draws", type=click.IntRange(1, 100_000), help="Rank the front under so many drawn calibrations.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same experiment.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @set_option
@@ -31,6 +32,7 @@ def sweep(
     trials: int | None,
     seed: int | None,
     workers: int,
+    draws: int | None,
     resume: bool,
     quiet: bool,
     overrides: tuple[str, ...],
@@ -49,10 +51,16 @@ def sweep(
         result = run_sweep(
             loaded, directory, workers=workers, resume=resume, progress=bar, command=["hydra-dse", *sys.argv[1:]]
         )
-    if as_json:
+    if as_json and draws is None:
         _print_json(result)
-    else:
+    elif draws is None:
         _print_front(result, loaded)
+    else:
+        from hydra_dse.cli.uncertainty import judge_front
+
+        if not as_json:
+            _print_front(result, loaded)
+        judge_front(result.run_dir, draws, None, workers, quiet=quiet, as_json=as_json)
 
 
 def _print_json(result: SweepResult) -> None:

@@ -1,4 +1,8 @@
-"""Files of a robustness study: `robustness.csv` (designs × scenarios), summary, designs, ranks, the generalists' run."""
+"""Files of a robustness study.
+
+`robustness.csv`: designs × scenarios, one share each (for designs chosen by all metrics the least of them);
+`robustness_cells.csv`: the values behind it.  The search over all scenarios is written as the run's designs and front.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +14,37 @@ from hydra_dse.search.pareto import nondominated
 from hydra_dse.studies.designs_table import ScoredDesigns, to_parquet
 from hydra_dse.studies.files import csv_bytes
 from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.robust_tables import Cell, worst_of_each
 from hydra_dse.studies.role_search import Found
 from hydra_dse.studies.run_directory import DESIGNS, PARETO, RunDirectory
 
 if TYPE_CHECKING:
     from hydra_dse.studies.robustness import RobustnessResult
 
-ROBUSTNESS, SUMMARY, CHOSEN, RANKS, SCENARIOS = (
+ROBUSTNESS, CELLS, SUMMARY, CHOSEN, RANKS, SCENARIOS = (
     "robustness.csv",
+    "robustness_cells.csv",
     "robustness_summary.csv",
     "robustness_designs.csv",
     "rank_correlation.csv",
     "scenarios.csv",
 )
-_CELL = (
-    *("metric", "role", "kind", "design", "model", "workload", "seen", "of", "load", "value", "own_best"),
-    *("retained_share", "regret", "simulated_share", "ci_low", "ci_high"),
-)
+_PLACE = ("metric", "design", "role", "kind", "model", "workload", "seen")
+_CELL = ("metric", "role", "kind", "design", "model", "workload", "seen", "of", "load", "value", "own_best")
+_SHARES = ("retained_share", "regret", "simulated_share", "ci_low", "ci_high")
 
 
 def write_tables(run: RunDirectory, experiment: Experiment, result: RobustnessResult, whole: Found) -> None:
     """Write all tables of a study; `whole` is the search over all scenarios, which becomes the run's designs."""
     cells = [
         [cell.metric, cell.role, cell.kind, cell.design, cell.scenario.model, cell.scenario.load, cell.seen,
-         cell.shown, cell.load, cell.value, cell.own_best, cell.share, 1.0 - cell.share,
-         cell.simulated, cell.sim_low, cell.sim_high]
+         cell.shown, cell.load, cell.value, cell.own_best, *_shares(cell)]
         for cell in result.cells
+    ]  # fmt: skip
+    matrix = [
+        [cell.metric, cell.design, cell.role, cell.kind, cell.scenario.model, cell.scenario.load, cell.seen,
+         *_shares(cell)]
+        for cell in worst_of_each(result.cells)
     ]  # fmt: skip
     rates = dict(result.references.rates)
     places = [(item.name, item.model, item.load) for item in experiment.scenarios.items]
@@ -47,7 +56,8 @@ def write_tables(run: RunDirectory, experiment: Experiment, result: RobustnessRe
     parameters = list(result.selected[0].point) if result.selected else []
     chosen = [[item.metric, item.role.name, item.design, *item.point.values()] for item in result.selected]
     files = {
-        ROBUSTNESS: csv_bytes(_CELL, cells),
+        ROBUSTNESS: csv_bytes([*_PLACE, *_SHARES], matrix),
+        CELLS: csv_bytes([*_CELL, *_SHARES], cells),
         SUMMARY: csv_bytes(
             ["metric", "kind", "cells", "mean_share", "worst_share", "worst_at"],
             [[row.metric, row.kind, row.cells, row.mean, row.worst, row.worst_at] for row in result.summaries],
@@ -65,6 +75,10 @@ def write_tables(run: RunDirectory, experiment: Experiment, result: RobustnessRe
         run.write(DESIGNS, to_parquet(designs))
         for name, data in files.items():
             run.write(name, data)
+
+
+def _shares(cell: Cell) -> tuple[float, ...]:
+    return cell.share, 1.0 - cell.share, cell.simulated, cell.sim_low, cell.sim_high
 
 
 def _front(experiment: Experiment, whole: Found) -> bytes:

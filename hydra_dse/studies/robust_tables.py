@@ -117,6 +117,16 @@ def cells_of(
     return cells
 
 
+def worst_of_each(cells: Sequence[Cell]) -> list[Cell]:
+    """One cell for each metric, role and scenario: that of the least share, where a design was chosen for all."""
+    least: dict[tuple[str, str, str], Cell] = {}
+    for cell in cells:
+        place = (cell.metric, cell.role, cell.scenario.name)
+        if place not in least or cell.share < least[place].share:
+            least[place] = cell
+    return list(least.values())
+
+
 def summaries(cells: Sequence[Cell]) -> list[Summary]:
     """Mean and worst share by metric and kind of role.
 

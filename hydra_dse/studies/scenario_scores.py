@@ -104,9 +104,9 @@ class ScenarioScores:
             if record is None:
                 table = futures.pop(key).result()
                 with uninterrupted():
-                    self._journal.add(key, _record_of(table))
+                    self._journal.add(key, record_of(table))
             else:
-                table = _table_of(record)
+                table = table_of(record)
             found[name].append(table)
             self._told(len(cut))
         return {name: concatenate(tables) for name, tables in found.items()}
@@ -127,7 +127,8 @@ def _estimator(factory: EstimatorFactory) -> ScenarioEstimator:
     return factory()
 
 
-def _record_of(table: ScoreTable) -> Record:
+def record_of(table: ScoreTable) -> Record:
+    """A score table as plain data for a journal."""
     broken = [
         [row, violation.constraint, violation.demand, violation.bound, violation.unit, list(violation.levers)]
         for row, violations in enumerate(table.violations)
@@ -137,7 +138,8 @@ def _record_of(table: ScoreTable) -> Record:
     return {"designs": list(table.identities), "metrics": metrics, "broken": broken}
 
 
-def _table_of(record: Record) -> ScoreTable:
+def table_of(record: Record) -> ScoreTable:
+    """The score table that `record_of` made a record of."""
     violations: list[list[Violation]] = [[] for _ in record["designs"]]
     for row, constraint, demand, bound, unit, levers in record["broken"]:
         violations[row].append(Violation(constraint, demand, bound, unit, tuple(levers)))
