@@ -26,12 +26,12 @@ from hydra_dse.studies.designs_table import point_in
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_odds import Comparison, FrontOdds, comparisons, odds_of
+from hydra_dse.studies.front_uncertainty_files import write_uncertainty
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.run_directory import existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
 from hydra_dse.studies.selection import fronts
-from hydra_dse.studies.front_uncertainty_files import write_uncertainty
 
 DRAWS = "draws.jsonl"
 CANDIDATES = 64
