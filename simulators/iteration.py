@@ -97,11 +97,11 @@ class Stretch(NamedTuple):
 
     first: Composition
     duration_s: FloatArray
-    parts_s: FloatArray
+    parts_s: FloatArray | list[list[float]]
 
     def head(self, steps: int) -> Stretch:
         """The first `steps` of them."""
-        return Stretch(self.first, self.duration_s[:steps], self.parts_s[:, :steps])
+        return Stretch(self.first, self.duration_s[:steps], [part[:steps] for part in self.parts_s])
 
 
 class Rival(Protocol):
@@ -117,14 +117,14 @@ class Rival(Protocol):
 
 
 class Race(NamedTuple):
-    """Decode steps that share the package with one other job.
+    """Decode steps that share the package with at most one other job.
 
     Attributes:
         first: composition of the first step; the batch does not change.
         steps: how many there may be.
         start_s: when the first one starts.
         horizon_s: they must end before it.
-        rival: the other job, as it was before `start_s`; its speed changes with every step.
+        rival: the other job, as it was before `start_s`, whose speed changes with every step; None without one.
         ends_s: filled with the end of every step taken.
     """
 
@@ -132,7 +132,7 @@ class Race(NamedTuple):
     steps: int
     start_s: float
     horizon_s: float
-    rival: Rival
+    rival: Rival | None
     ends_s: list[float]
 
 

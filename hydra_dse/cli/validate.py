@@ -33,7 +33,7 @@ _ALWAYS = ("saturation_requests_per_s", "ttft_mean_s", "tpot_mean_s")
     help="Random feasible designs outside the choice, to see what it overlooked [default: a quarter of --top].",
 )
 @click.option("--until-stable", is_flag=True, help="Correct the estimates; simulate new front designs.")
-@click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes that simulate.")
+@click.option("--workers", type=click.IntRange(1, 4096), help="Processes that simulate [default: as many as cores].")
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
 @click.option("--bundles", is_flag=True, help="Write a bundle of every simulated design to RUN/bundles/<design id>.")
 @window_options
@@ -47,7 +47,7 @@ def validate(
     max_replications: int | None,
     outside: int | None,
     until_stable: bool,
-    workers: int,
+    workers: int | None,
     simulator: str,
     bundles: bool,
     trace_window: str,

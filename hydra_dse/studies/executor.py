@@ -59,6 +59,11 @@ class InProcessExecutor(Executor):
         return future
 
 
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def executor(workers: int) -> Iterator[Executor]:
     """An executor with `workers` processes; one worker is this process.

@@ -15,7 +15,7 @@ from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.studies.chosen import Chosen, chosen_rows
 from hydra_dse.studies.designs_table import ScoredDesigns
-from hydra_dse.studies.executor import executor
+from hydra_dse.studies.executor import available_cores, executor
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_check import OUTSIDE, TOP
 from hydra_dse.studies.progress import ValidationProgress
@@ -29,6 +29,8 @@ from hydra_dse.studies.validation_loop import VALIDATION, Budget, ValidationLoop
 
 __all__ = ["VALIDATION", "Chosen", "ValidationResult", "choose", "outsiders", "validate"]
 
+REQUESTS_PER_PROCESS = 4000
+"""Requests that are simulated in about the second that a process takes to start."""
 MOST_ROUNDS = 10
 """Rounds of promotion before a front that still changes is reported as such."""
 
@@ -42,7 +44,7 @@ def validate(
     replications: int | None = None,
     max_replications: int | None = None,
     until_stable: bool = False,
-    workers: int = 1,
+    workers: int | None = 1,
     progress: ValidationProgress | None = None,
     simulator: str = "serving",
     experiment: Experiment | None = None,
@@ -64,7 +66,8 @@ def validate(
             the experiment is silent twice `replications`.
         until_stable: correct the estimates of all designs by what simulation found, simulate those that the
             correction puts on the front, and repeat until none is new (at most `MOST_ROUNDS` times).
-        workers: processes that simulate; 1 is this process.
+        workers: processes that simulate; 1 is this process, None as many as there are cores and work for. The result
+            does not depend on it.
         progress: told after every design.
         simulator: name in the entry-point group `hydra_dse.simulators`.
         experiment: the run's experiment where it is loaded already.
@@ -102,7 +105,7 @@ def validate(
             run, experiment, designs, chosen, Budget(options, max(most, options.replications)), progress
         )
         try:
-            with executor(workers) as pool:
+            with executor(_processes(workers, work.pending, options)) as pool:
                 work.go(pool, simulation, MOST_ROUNDS if until_stable else 0)
             result = work.result()
             if own:
@@ -111,6 +114,14 @@ def validate(
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; the designs simulated so far are kept in {run.path / VALIDATION}") from None
         return result
+
+
+def _processes(asked: int | None, designs: int, options: EvaluationOptions) -> int:
+    """Processes for so many designs: no more than designs, and where none are asked for as many as pay their start."""
+    if asked is None:
+        work = designs * options.requests * options.replications
+        asked = min(available_cores(), 1 + work // REQUESTS_PER_PROCESS)
+    return max(1, min(asked, designs))
 
 
 def _outside(asked: int | None, of_experiment: int | None, top: int) -> int:

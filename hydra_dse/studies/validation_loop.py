@@ -112,6 +112,11 @@ class ValidationLoop:
             self._refine(pool, simulation)
         self._write()
 
+    @property
+    def pending(self) -> int:
+        """Designs that are not simulated yet."""
+        return len(self._missing())
+
     def result(self) -> ValidationResult:
         """The result of a complete validation."""
         rows, front = self._ordered(), self._front()

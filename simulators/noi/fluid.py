@@ -94,6 +94,7 @@ class FluidProcessor:
         self._rebalance_due = False
         self._timer = 0
         self._held = False
+        self._ending = 0
         self.rebalances = 0
 
     @property
@@ -118,15 +119,13 @@ class FluidProcessor:
         """Leave the job under way to the caller until an instant before its end; the event returned fires then."""
         self._held = True
         self._timer += 1
-        done = self.env.event()
-
-        def release(_: simpy.Event) -> None:
-            self._held = False
-            done.succeed()
-            self._touch()
-
-        at(self.env, until_s).callbacks.append(release)
+        done = at(self.env, until_s)
+        done.callbacks.append(self._release)
         return done
+
+    def _release(self, _: simpy.Event) -> None:
+        self._held = False
+        self._touch()
 
     def _touch(self) -> None:
         """Ask for one rebalancing, after the events that are already due at this instant."""
@@ -135,8 +134,19 @@ class FluidProcessor:
         self._rebalance_due = True
         self.env.timeout(0.0).callbacks.append(self._rebalance)
 
+    def _settle(self, _: simpy.Event) -> None:
+        """Rebalance now where no other event is due at this instant, else after those."""
+        if not self._rebalance_due and self.env.peek() > self.env.now:
+            self._share()
+        else:
+            self._touch()
+
     def _rebalance(self, _: simpy.Event) -> None:
         self._rebalance_due = False
+        self._share()
+
+    def _share(self) -> None:
+        """Give all jobs their fair speeds from now on, and plan the end of the first that ends."""
         if self._held:
             return
         self.rebalances += 1
@@ -165,21 +175,28 @@ class FluidProcessor:
         if timer.value != self._timer:
             return
         now = self.env.now
-        going: list[_Running] = []
-        for job in self._running:
-            if job.end_s > now:
-                going.append(job)
-            else:
-                job.done.succeed()
-        self._running = going
-        self._touch()
+        ended = [job for job in self._running if job.end_s <= now]
+        self._running = [job for job in self._running if job.end_s > now]
+        self._ending = len(ended)
+        for job in ended:
+            job.done.callbacks.append(self._ended)
+            job.done.succeed()
+
+    def _ended(self, done: simpy.Event) -> None:
+        """After what the end of a job has set off: once all have ended that end at this instant, share anew."""
+        self._ending -= 1
+        if not self._ending:
+            self._settle(done)
 
 
 def _check(jobs: Sequence[_Running], speeds: Sequence[float]) -> None:
     """Check that no resource is given away more than once."""
-    taken = sum(speed * job.usage for job, speed in zip(jobs, speeds, strict=True) if job.usage is not None)
-    most = float(np.max(taken, initial=0.0))
-    if most > 1.0 + FULL:
+    shares = [speed * job.usage for job, speed in zip(jobs, speeds, strict=True) if job.usage is not None]
+    taken = shares[0]
+    for share in shares[1:]:
+        taken = taken + share
+    if len(taken) and taken.max() > 1.0 + FULL:
+        most = float(taken.max())
         raise InvariantBroken(
             f"resource {int(np.argmax(taken))} works at {most:.4f} times its capacity for {len(jobs)} jobs"
         )

@@ -63,9 +63,10 @@ def _speed(usage: FloatArray, speeds: FloatArray, job: int) -> float:
 
 def fair_pair(first: FloatArray, second: FloatArray) -> tuple[float, float]:
     """The same fixed point for two jobs, given the usage of each; the common case, on plain floats."""
-    contended = np.flatnonzero(first + second > 1.0 + TOLERANCE)
-    if not len(contended):
+    both = first + second
+    if not len(both) or both.max() <= 1.0 + TOLERANCE:
         return 1.0, 1.0
+    contended = (both > 1.0 + TOLERANCE).nonzero()[0]
     # A usage is at most 1, so both jobs use a resource on which they add up to more.
     return pair_speeds(list(zip(first[contended].tolist(), second[contended].tolist(), strict=True)))
 

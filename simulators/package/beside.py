@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.iteration import Race, Stretch
+from simulators.iteration import Race, Rival, Stretch
 from simulators.noi.sharing import TOLERANCE, pair_speeds
 from simulators.package.decode import DecodeLines, contexts_of
 
@@ -24,29 +24,30 @@ def steps_beside(lines: DecodeLines, race: Race) -> Stretch | None:
 
     The rival is left as it is at the start of the last of them, and `race.ends_s` gets the end of each.
     """
-    entry, rival, horizon, ends = lines.entry, race.rival, race.horizon_s, race.ends_s
+    entry, rival, ends = lines.entry, race.rival, race.ends_s
     contexts = contexts_of(race.first)
     growth = [part.decode_growth for part in (race.first.attended, *race.first.windowed)]
-    shared = _Shared(lines, race, contexts, growth)
-    now, durations, parts = race.start_s, [], []
-    hulls = entry.hulls
+    shared = None if rival is None else _Shared(lines, race, rival, contexts, growth)
+    now, horizon = race.start_s, race.horizon_s
+    durations: list[float] = []
+    parts: list[list[float]] = []
     for _ in range(race.steps):
-        longest = [
-            hull[0][0] + hull[0][1] * contexts[window]
-            if len(hull) == 1
-            else max([base + slope * contexts[window] for base, slope in hull])
-            for _, window, hull in hulls
-        ]
+        longest = entry.longest(contexts)
         duration = entry.seconds
         for value in longest:
             duration += value
-        theirs, mine = shared.speeds(contexts, longest, duration) if shared.meets else (1.0, 1.0)
-        before = rival.state
-        if theirs != rival.speed:
-            rival.change_speed(theirs, now)
-        now = now + duration if mine == 1.0 else now + duration / mine
-        if not (now < rival.end_s and now < horizon):
-            rival.state = before
+        if rival is None:
+            now += duration
+        else:
+            theirs, mine = (1.0, 1.0) if shared is None or shared.apart else shared.speeds(contexts, longest, duration)
+            before = rival.state
+            if theirs != rival.speed:
+                rival.change_speed(theirs, now)
+            now = now + duration if mine == 1.0 else now + duration / mine
+            if not now < rival.end_s or not now < horizon:
+                rival.state = before
+                break
+        if not now < horizon:
             break
         durations.append(duration)
         parts.append(longest)
@@ -57,27 +58,24 @@ def steps_beside(lines: DecodeLines, race: Race) -> Stretch | None:
 
 
 class _Shared:
-    """The resources on which a decode step and its rival may meet during a race."""
+    """The resources on which a decode step and its rival may meet during a race.
 
-    def __init__(self, lines: DecodeLines, race: Race, contexts: Sequence[int], growth: Sequence[int]) -> None:
+    Attributes:
+        apart: whether there is none.
+    """
+
+    def __init__(
+        self, lines: DecodeLines, race: Race, rival: Rival, contexts: Sequence[int], growth: Sequence[int]
+    ) -> None:
         self._lines: list[tuple[float, float, tuple[float, ...], tuple[float, ...]]] = []
-        if race.rival.usage is None:
+        self.apart = True
+        if rival.usage is None:
             return
-        usage, theirs = lines.usage, race.rival.usage
-        # Contexts only grow, and with them busy seconds and durations: an upper bound of the busy shares.
+        theirs = rival.usage
         last = [context + race.steps * by for context, by in zip(contexts, growth, strict=True)]
-        shortest = lines.entry.seconds + sum(lines.entry.longest(contexts))
-        most = usage.busy_s(last, lines.entry.longest(last)) / shortest
-        meet = np.flatnonzero(most + theirs > 1.0)
-        self._lines = [
-            (float(theirs[at]), float(usage.base[at]), _column(usage.per_context, at), _column(usage.per_second, at))
-            for at in meet.tolist()
-        ]
-
-    @property
-    def meets(self) -> bool:
-        """Whether there is any."""
-        return bool(self._lines)
+        meet = (lines.most(contexts, last) + theirs > 1.0).nonzero()[0]
+        self._lines = [(float(theirs[at]), *lines.usage.column(at)) for at in meet.tolist()]
+        self.apart = not self._lines
 
     def speeds(self, contexts: Sequence[int], longest: Sequence[float], duration: float) -> tuple[float, float]:
         """Speeds of the rival and of a step."""
@@ -93,14 +91,9 @@ class _Shared:
         return pair_speeds(pairs) if pairs else (1.0, 1.0)
 
 
-def _column(table: FloatArray, at: int) -> tuple[float, ...]:
-    return tuple(row[at] for row in table.tolist()) if len(table) else ()
-
-
 def _stretch(lines: DecodeLines, race: Race, durations: list[float], longest: list[list[float]]) -> Stretch:
     """The steps as a stretch, with the seconds of each execution group summed in the order of single steps."""
-    steps = len(durations)
-    parts = [np.full(steps, value) for value in lines.entry.parts_s]
+    parts = [[value] * len(durations) for value in lines.entry.parts_s]
     for number, (group, _, _) in enumerate(lines.entry.hulls):
-        parts[group] = parts[group] + np.array([values[number] for values in longest])
-    return Stretch(race.first, np.array(durations), np.array(parts).reshape(len(parts), steps))
+        parts[group] = [sum_s + values[number] for sum_s, values in zip(parts[group], longest, strict=True)]
+    return Stretch(race.first, np.array(durations), parts)

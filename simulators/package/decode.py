@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,12 @@ class DecodeEntry:
 
     def longest(self, contexts: Sequence[int]) -> list[float]:
         """Seconds of each operator in `hulls` at contexts without a window and inside each."""
-        return [max([base + slope * contexts[window] for base, slope in hull]) for _, window, hull in self.hulls]
+        return [
+            hull[0][0] + hull[0][1] * contexts[window]
+            if len(hull) == 1
+            else max([base + slope * contexts[window] for base, slope in hull])
+            for _, window, hull in self.hulls
+        ]
 
 
 def contexts_of(batch: Composition) -> list[int]:
@@ -50,6 +55,7 @@ class DecodeUsage:
     base: FloatArray
     per_context: FloatArray
     per_second: FloatArray
+    _columns: dict[int, tuple[float, tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict, repr=False)
 
     def busy_s(self, contexts: Sequence[int], seconds: Sequence[float]) -> FloatArray:
         """Busy seconds at these contexts, of operators that take `seconds`; summed in this order, term by term."""
@@ -60,6 +66,17 @@ class DecodeUsage:
             busy = busy + longest * slope
         return busy
 
+    def column(self, resource: int) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
+        """The lines of one resource: `base`, `per_context` and `per_second` of it."""
+        found = self._columns.get(resource)
+        if found is None:
+            found = self._columns[resource] = (
+                float(self.base[resource]),
+                tuple(self.per_context[:, resource].tolist()),
+                tuple(self.per_second[:, resource].tolist()) if len(self.per_second) else (),
+            )
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class DecodeLines:
@@ -67,3 +84,23 @@ class DecodeLines:
 
     entry: DecodeEntry
     usage: DecodeUsage
+    _most: dict[tuple[int, ...], FloatArray] = field(default_factory=dict, repr=False)
+
+    def most(self, first: Sequence[int], last: Sequence[int]) -> FloatArray:
+        """An upper bound of the busy shares while contexts grow from `first` to `last`, known for ranges of contexts.
+
+        Busy seconds and durations grow with contexts: those at the upper ends of the ranges over the one at the lower.
+        """
+        low, high = [_rounded(context, 0) for context in first], [_rounded(context, 1) for context in last]
+        key = (*low, *high)
+        found = self._most.get(key)
+        if found is None:
+            shortest = self.entry.seconds + sum(self.entry.longest(low))
+            found = self._most[key] = self.usage.busy_s(high, self.entry.longest(high)) / shortest
+        return found
+
+
+def _rounded(context: int, up: int) -> int:
+    """Round to five leading bits, downwards, or one step above that."""
+    shift = max(0, context.bit_length() - 5)
+    return ((context >> shift) + up) << shift

@@ -102,10 +102,10 @@ class Tally:
         )
 
 
-def _added(total: float, values: FloatArray) -> float:
+def _added(total: float, values: FloatArray | list[float]) -> float:
     """Add values one by one, in order."""
     if len(values) < FEW_STEPS:
-        for value in values.tolist():
+        for value in values if isinstance(values, list) else values.tolist():
             total += value
         return total
     return float(np.cumsum(np.concatenate(([total], values)))[-1])

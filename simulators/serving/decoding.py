@@ -134,6 +134,10 @@ class DecodeSet:
         """KV blocks that the next step needs."""
         return self._due[self.step % self._block_tokens]
 
+    def blocks_due_after(self, steps: int) -> int:
+        """KV blocks that the step after the next `steps` steps needs."""
+        return self._due[(self.step + steps) % self._block_tokens]
+
     def blocks_due_at_most(self, steps: int) -> int:
         """An upper bound of the KV blocks that the next `steps` steps need: one per sequence and block size."""
         return -(-steps // self._block_tokens) * len(self.members)
@@ -151,6 +155,10 @@ class DecodeSet:
     def advance(self, now_s: float) -> list[Sequence]:
         """Book a step that ended now and return the sequences that emitted their last token with it."""
         self._move(1, now_s)
+        return self.finished()
+
+    def finished(self) -> list[Sequence]:
+        """Return the sequences that emitted their last token with the last step booked; they are still members."""
         finished: list[Sequence] = []
         while self._ends and self._ends[0][0] <= self.step:
             _, ticket, sequence = heapq.heappop(self._ends)
@@ -159,7 +167,7 @@ class DecodeSet:
         return finished
 
     def advance_by(self, steps: int, now_s: float) -> None:
-        """Book `steps` steps, the last of which ended now and none of which ends a sequence."""
+        """Book `steps` steps that end at `now_s`; only the last of them may end sequences."""
         self._move(steps, now_s)
 
     def _move(self, steps: int, now_s: float) -> None:
@@ -170,10 +178,10 @@ class DecodeSet:
         self.last_step_s = now_s
         self.fresh.clear()
 
-    def steps_unchanged(self) -> int:
-        """Steps during which no sequence ends and none fills a window."""
+    def steps_to_change(self) -> int:
+        """Steps up to the first one with which a sequence ends or fills a window."""
         self._drop_stale()
-        steps = self._ends[0][0] - self.step - 1 if self._ends else 0
+        steps = self._ends[0][0] - self.step if self._ends else 0
         for part in self.windowed:
             steps = min(steps, part.steps_to_change(self.step))
         return steps

@@ -127,7 +127,7 @@ class DrawnDecodeSet(DecodeSet):
         self.fresh.clear()
         return finished
 
-    def steps_unchanged(self) -> int:
+    def steps_to_change(self) -> int:
         """None: the tokens of every step are its own."""
         return 0
 

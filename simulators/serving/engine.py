@@ -104,6 +104,7 @@ class Engine:
                 jump = server.leaper.leap(self, plan)
                 if jump is not None:
                     yield jump
+                    self._land()
                     continue
             work = self.begin(plan)
             yield server.processor.run(work)
@@ -177,9 +178,19 @@ class Engine:
         server, decoding = self.server, self.decoding
         server.recorder.tokens += decoding.tokens_due
         decoding.record_gaps(server.recorder, now)
-        for sequence in decoding.advance(now):
-            server.leave(sequence, self)
-            server.complete(sequence)
+        self._end(decoding.advance(now))
+
+    def _land(self) -> None:
+        """Let those go that ended with the last step of a stretch, which is over now."""
+        finished = self.decoding.finished()
+        if finished:
+            self._end(finished)
+            self.server.iteration_ended(self)
+
+    def _end(self, finished: list[Sequence]) -> None:
+        for sequence in finished:
+            self.server.leave(sequence, self)
+            self.server.complete(sequence)
 
     def record(self, start_s: float, work: Work) -> IterationRecord:
         """Return the record of an iteration that starts at `start_s`."""

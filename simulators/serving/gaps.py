@@ -48,6 +48,11 @@ class GapLog:
             if len(self._gap_s) > self._exact:
                 self._fold()
 
+    @property
+    def open(self) -> bool:
+        """Whether gaps are taken now."""
+        return self._marks == 1
+
     def extend(self, gap_s: FloatArray, tokens: int) -> None:
         """Book consecutive gaps of the same `tokens` sequences."""
         if self._marks == 1:

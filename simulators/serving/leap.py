@@ -2,7 +2,8 @@
 
 The steps, their dates and their memory are the same to the last bit as one by one: sums run in the same order, and
 the event fires at the exact end of the last step.  A stretch ends before the next arrival that could change the
-batch, before the next mark of the run, and before the step that ends a sequence or does not fit into memory.
+batch, before the next mark of the run, before a step that does not fit into memory, and with the step that ends a
+sequence.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.records.nouns import IterationBlock
 from simulators.clock import at
-from simulators.iteration import Race, Stretch
+from simulators.iteration import Race, Rival, Stretch
 
 if TYPE_CHECKING:
     from simulators.serving.engine import Engine, Plan
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 SHORTEST = 8
-"""Fewer steps are not worth the arrays."""
+"""Fewer steps are not worth the arrays: they are taken one after the other."""
 LONGEST = 512
-SHORTEST_BESIDE = 2
-"""The same beside another iteration, where steps are taken without arrays."""
 
 
 class Leaper:
@@ -39,24 +38,32 @@ class Leaper:
         self.steps = 0
 
     def leap(self, engine: Engine, plan: Plan) -> simpy.Event | None:
-        """Book a stretch that starts now and return the event of its end; None if steps go one by one."""
+        """Book a stretch that starts now and return the event of its end; None if the next step goes alone."""
         if not self.enabled or engine.last_duration_s <= 0.0 or self.server.tracing:
             return None
         if not self._undisturbed(engine):
             return self._leap_beside(engine, plan)
-        now = self.server.env.now
         horizon = min(self._horizon(engine), self.server.reuse.next_load_s)
-        steps = min(engine.decoding.steps_unchanged(), LONGEST)
-        if steps < SHORTEST or horizon - now < SHORTEST * engine.last_duration_s:
+        ahead = horizon - self.server.env.now
+        if ahead <= engine.last_duration_s:
             return None
+        steps = min(engine.decoding.steps_to_change(), LONGEST)
+        if steps >= SHORTEST and ahead >= SHORTEST * engine.last_duration_s:
+            return self._leap_far(engine, plan, steps, horizon)
+        taken = self._race(engine, plan, steps, horizon, None)
+        return None if taken is None else at(self.server.env, taken)
+
+    def _leap_far(self, engine: Engine, plan: Plan, steps: int, horizon: float) -> simpy.Event | None:
+        """Book many steps of an engine that has the package to itself, as arrays."""
+        now = self.server.env.now
         steps = int(min(steps, 2.0 + (horizon - now) / engine.last_duration_s))
         steps = self._steps_that_fit(engine, steps)
-        if steps < SHORTEST:
+        if steps < 1:
             return None
         stretch = engine.cost.stretch(engine.compose(plan), steps)
         times = np.cumsum(np.concatenate(([now], stretch.duration_s)))
         steps = int(np.searchsorted(times[1:], horizon, side="left"))
-        if steps < SHORTEST:
+        if steps < 1:
             return None
         self.server.memory.grow_in_steps(engine.decoding.blocks_due_in(steps), times[:steps])
         self._book(engine, times[: steps + 1], stretch.head(steps))
@@ -74,22 +81,25 @@ class Leaper:
         closed = len(server.engines) == 2 and server.switcher is None and not server.takes_any_work
         horizon = server.next_mark_s if closed else min(server.next_mark_s, server.next_arrival_s)
         horizon = min(horizon, server.reuse.next_load_s)
-        steps = min(engine.decoding.steps_unchanged(), LONGEST)
-        if steps < SHORTEST_BESIDE:
-            return None
+        steps = min(engine.decoding.steps_to_change(), LONGEST)
+        taken = self._race(engine, plan, steps, horizon, rival)
+        return None if taken is None else server.processor.hold(taken)
+
+    def _race(self, engine: Engine, plan: Plan, steps: int, horizon: float, rival: Rival | None) -> float | None:
+        """Book steps that end before the horizon, and before the rival does; return the end of the last of them."""
+        server = self.server
         steps = self._steps_that_fit(engine, steps)
-        if steps < SHORTEST_BESIDE:
+        if steps < 1:
             return None
-        before = rival.state
         race = Race(engine.compose(plan), steps, server.env.now, horizon, rival, [])
         stretch = engine.cost.beside(race)
-        if stretch is None or len(race.ends_s) < SHORTEST_BESIDE:
-            rival.state = before
+        if stretch is None:
             return None
-        times = np.array([race.start_s, *race.ends_s])
-        server.memory.grow_in_steps(engine.decoding.blocks_due_in(len(race.ends_s)), times[:-1])
-        self._book(engine, times, stretch)
-        return server.processor.hold(race.ends_s[-1])
+        times = [race.start_s, *race.ends_s]
+        for offset, start_s in enumerate(times[:-1]):
+            server.memory.grow(engine.decoding.blocks_due_after(offset), start_s)
+        self._book(engine, np.array(times), stretch)
+        return race.ends_s[-1]
 
     def _steps_that_fit(self, engine: Engine, steps: int) -> int:
         """How many of the next `steps` steps find their KV blocks."""
@@ -102,9 +112,13 @@ class Leaper:
     def _undisturbed(self, engine: Engine) -> bool:
         """Whether no other engine on the package runs or is about to."""
         server = self.server
-        return not server.processor.jobs and all(
-            other is engine or other.wakeup is not None for near in server.neighbours for other in near.engines
-        )
+        if server.processor.jobs:
+            return False
+        for near in server.neighbours:
+            for other in near.engines:
+                if other is not engine and other.wakeup is None:
+                    return False
+        return True
 
     def _horizon(self, engine: Engine) -> float:
         """The next instant at which the batch may change from outside."""
@@ -140,7 +154,8 @@ class Leaper:
         steps, decoders = len(times) - 1, len(decoding)
         recorder.tokens += steps * decoders
         decoding.record_gaps(recorder, float(times[1]))
-        recorder.gaps.extend(np.diff(times[1:]), decoders)
+        if recorder.gaps.open:
+            recorder.gaps.extend(np.diff(times[1:]), decoders)
         decoding.advance_by(steps, float(times[-1]))
         engine.cost.count_stretch(stretch)
         engine.last_duration_s = float(stretch.duration_s[-1])

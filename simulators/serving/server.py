@@ -189,9 +189,14 @@ class Server:
     def wake(self, prompts_only: bool = False) -> None:
         """Wake sleeping engines: something that they may wait for has changed."""
         for engine in self.engines:
-            deaf = prompts_only and engine.pool == "decode" and not self.takes_any_work
-            if engine.wakeup is not None and not deaf:
-                engine.wake()
+            if engine.wakeup is None:
+                continue
+            if not self.takes_any_work:
+                if prompts_only and engine.pool == "decode":
+                    continue
+                if engine.pool == "prefill" and not self.waiting and not engine.prefilling:
+                    continue
+            engine.wake()
 
     # -- admission and memory ---------------------------------------------------------------------------------
 

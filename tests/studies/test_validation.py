@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from dataclasses import dataclass, field, replace
 
 import pytest
 
+from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.errors import InputError, NothingFeasible
 from hydra_dse.results import Evaluation, Violation
 from hydra_dse.search.pareto import nondominated_reference
+from hydra_dse.studies.executor import available_cores
 from hydra_dse.studies.progress import Interrupted
 from hydra_dse.studies.sweep import sweep
-from hydra_dse.studies.validation import validate
+from hydra_dse.studies.validation import _processes, validate
 from hydra_dse.studies.validation_table import ValidationRow, from_csv, relative_error, summary, to_csv
 from studies.toy import ToyScorer, toy_experiment
 
@@ -125,12 +128,33 @@ def test_a_design_that_cannot_be_placed_is_a_row_without_simulation(run):
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_table_as_one(run):
+def test_any_number_of_processes_writes_the_same_tables(run):
     _validate(run)
-    one = (run / "validation.csv").read_bytes()
-    (run / "validation.csv").unlink()
-    _validate(run, workers=2)
-    assert (run / "validation.csv").read_bytes() == one
+    files = [run / "validation.csv", run / "pareto_validated.csv"]
+    one = [file.read_bytes() for file in files]
+    for workers in (2, 3):
+        for file in files:
+            file.unlink()
+        _validate(run, workers=workers)
+        assert [file.read_bytes() for file in files] == one
+
+
+def test_as_many_processes_as_cores_and_designs_where_the_work_pays_their_start(monkeypatch):
+    monkeypatch.setattr("hydra_dse.studies.validation.available_cores", lambda: 8)
+    long, short = EvaluationOptions(requests=20000, replications=5), EvaluationOptions(requests=100, replications=2)
+    assert [_processes(None, designs, long) for designs in (0, 1, 5, 50)] == [1, 1, 5, 8]
+    assert [_processes(None, designs, short) for designs in (1, 6, 100)] == [1, 1, 6]
+    assert [_processes(asked, 3, short) for asked in (1, 2, 16)] == [1, 2, 3]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs the affinity of a process")
+def test_cores_are_those_that_the_process_may_use():
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def test_progress_is_told_after_every_design(run):
