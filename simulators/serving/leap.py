@@ -39,19 +39,22 @@ class Leaper:
 
     def leap(self, engine: Engine, plan: Plan) -> simpy.Event | None:
         """Book a stretch that starts now and return the event of its end; None if the next step goes alone."""
-        if not self.enabled or engine.last_duration_s <= 0.0 or self.server.tracing:
+        server = self.server
+        if not self.enabled or engine.last_duration_s <= 0.0 or server.tracing:
+            return None
+        if server.switcher is not None and not server.switcher.settled:
             return None
         if not self._undisturbed(engine):
             return self._leap_beside(engine, plan)
-        horizon = min(self._horizon(engine), self.server.reuse.next_load_s)
-        ahead = horizon - self.server.env.now
+        horizon = min(self._horizon(engine), server.reuse.next_load_s)
+        ahead = horizon - server.env.now
         if ahead <= engine.last_duration_s:
             return None
         steps = min(engine.decoding.steps_to_change(), LONGEST)
         if steps >= SHORTEST and ahead >= SHORTEST * engine.last_duration_s:
             return self._leap_far(engine, plan, steps, horizon)
         taken = self._race(engine, plan, steps, horizon, None)
-        return None if taken is None else at(self.server.env, taken)
+        return None if taken is None else at(server.env, taken)
 
     def _leap_far(self, engine: Engine, plan: Plan, steps: int, horizon: float) -> simpy.Event | None:
         """Book many steps of an engine that has the package to itself, as arrays."""
@@ -72,7 +75,7 @@ class Leaper:
     def _leap_beside(self, engine: Engine, plan: Plan) -> simpy.Event | None:
         """Book steps that end while the only other iteration under way goes on: nothing else can happen meanwhile."""
         server = self.server
-        if len(server.neighbours) > 1 or (server.switcher is not None and server.switcher.target is not None):
+        if len(server.neighbours) > 1:
             return None
         rival = server.processor.only_job()
         others = [other for other in server.engines if other is not engine and other.wakeup is None]

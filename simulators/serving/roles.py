@@ -61,17 +61,27 @@ class RoleSwitcher:
 
     def look(self) -> None:
         """Begin a change where the number of prompts asks for one."""
+        wanted = self._wanted()
+        if wanted is not None:
+            self._begin(wanted, "decode" if wanted > self.state else "prefill")
+
+    @property
+    def settled(self) -> bool:
+        """Whether no change is under way, nor would one begin were an iteration to end now."""
+        return self.target is None and self._wanted() is None
+
+    def _wanted(self) -> int | None:
+        """The state that the number of prompts asks for, None where dies stay."""
         if self.target is not None:
-            return
-        prompts = self.server.prompts
+            return None
+        prompts, wanted = self.server.prompts, self.state
         if prompts >= self.roles.up and not self.server.backed_up:
-            self._begin(self.state + 1, "decode")
+            wanted += 1
         elif prompts <= self.roles.down or self.server.pushed_back:
-            self._begin(self.state - 1, "prefill")
+            wanted -= 1
+        return wanted if wanted != self.state and 0 <= wanted < len(self.roles.costs) else None
 
     def _begin(self, target: int, lender: str) -> None:
-        if not 0 <= target < len(self.roles.costs):
-            return
         self.target = target
         self._began_s = self.server.env.now
         self._draining = [engine for engine in self.server.engines if engine.pool == lender and engine.running]
