@@ -1,4 +1,4 @@
-"""`hydra-dse trace metrics BUNDLE`, `trace table DIR…` and `trace check BUNDLE…`."""
+"""`hydra-dse trace metrics BUNDLE`, `trace table DIR…`, `trace check BUNDLE…` and `trace export BUNDLE`."""
 
 from __future__ import annotations
 
@@ -135,6 +135,31 @@ def check(bundles: tuple[str, ...], as_json: bool) -> None:
             _print_rules(name, found)
     if any(each.status == FAULT for found in results.values() for each in found):
         raise click.exceptions.Exit(2)
+
+
+@trace.command()
+@click.argument("bundle", type=click.Path())
+@click.option("--to", "form", type=click.Choice(("chakra",)), default="chakra", show_default=True, help="Format.")
+@click.option("--out", type=click.Path(file_okay=False), required=True, metavar="DIR", help="Folder of the files.")
+@json_option
+def export(bundle: str, form: str, out: str, as_json: bool) -> None:
+    """Write the graph of the operators, transfers and memory accesses of BUNDLE for other simulators.
+
+    Of a bundle of ours: one Chakra file (rank.<N>.et) a rank, and comm_groups.json.
+    """
+    from hydra_dse.bundle.chakra import GROUPS
+    from hydra_dse.bundle.chakra import export as write
+    from hydra_dse.cli.options import print_json
+
+    found = write(bundle, out)
+    counts = {kind.name: count for kind, count in found.counts.items()}
+    if as_json:
+        files = [str(file) for file in found.files]
+        print_json({"format": form, "files": files, "nodes": counts, "dependencies": found.edges})
+        return
+    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    click.echo(f"{len(found.files)} files rank.<N>.et and {GROUPS} in {out}")
+    click.echo(f"nodes: {listed}; {found.edges:,} dependencies")
 
 
 def _rule_json(result: RuleResult) -> dict[str, object]:

@@ -69,6 +69,17 @@ class Transfer:
     elements_per_token: float
     kind: str = "gather"
 
+    @property
+    def moves(self) -> tuple[tuple[int, int, float], ...]:
+        """Source, target and bytes per byte of the operand, of all pairs of dies between which something moves."""
+        rows = zip(self.sources, self.share.tolist(), strict=True)
+        return tuple(
+            (source, target, share)
+            for source, row in rows
+            for target, share in zip(self.targets, row, strict=True)
+            if share > 0.0
+        )
+
 
 @dataclass(frozen=True)
 class ExecutionGroup:

@@ -99,7 +99,7 @@ class OperatorSpan(NamedTuple):
 
     Attributes:
         kind: class of the operator.
-        block: number of its block.
+        block: number of its block; position: its own number in the iteration.
         compute_s: time of its slowest die without waiting for data; `unit`: what bounds that (`"matmul"`, `"vector"`
             or `"sram"`), `die`: name of its die group.
         matmul_flops, vector_flops: of all dies.
@@ -138,6 +138,7 @@ class OperatorSpan(NamedTuple):
     gather_binding: int
     reduce: str
     reduce_binding: int
+    position: int = 0
 
 
 class TransferSpan(NamedTuple):
@@ -148,6 +149,8 @@ class TransferSpan(NamedTuple):
         write: to memory.
         dies: that send or receive; lane: transfers of one kind that overlap have different ones.
         binding: the resource that it keeps busy longest.
+        position: of its operator in the iteration.
+        moves: source, target and bytes, of what goes from die to die (`"forward"` and `"stage"`).
     """
 
     iteration: int
@@ -160,6 +163,8 @@ class TransferSpan(NamedTuple):
     dies: tuple[int, ...]
     lane: int
     binding: int
+    position: int = 0
+    moves: tuple[tuple[int, int, float], ...] = ()
 
 
 class ResourceSpan(NamedTuple):

@@ -190,6 +190,7 @@ class PlacedStep:
     Attributes:
         placed: the operator on its dies.
         transfers: kind and elements per row of what it moves between dies, and the dies concerned.
+        moves: source, target and share of what goes from die to die, by kind.
         weight_die, cache_die: share of its weights (caches) that each of its dies reads.
     """
 
@@ -220,6 +221,7 @@ class PlacedStep:
             (each.kind, each.elements_per_token, tuple(sorted({*each.sources, *each.targets})))
             for each in mapped.transfers
         )
+        self.moves = {each.kind: each.moves for each in mapped.transfers if each.kind in ("forward", "stage")}
         hops = [sum(routes[route].hops for route, _ in each) for each in (self.gathers, self.reduces)]
         read_hops = max(
             (routes[r].hops for r in (self.weights, self.caches[0], self.caches[2]) if r is not None), default=0

@@ -116,6 +116,7 @@ class SpanMaker:
             gathered = times.gathered_s + step.gather_latency_s
             yield known[times.step]._replace(
                 block=times.block,
+                position=times.position,
                 start_s=at(times.start_s),
                 acquired_s=at(times.acquired_s),
                 gathered_s=at(min(gathered, times.computed_s)),
@@ -177,6 +178,7 @@ class SpanMaker:
                 dies = step.dies
             else:
                 what, dies = _activations(placed, times.what)
+            amount = sum(amount for _, amount in times.flows)
             yield TransferSpan(
                 iteration=number,
                 operator=step.name,
@@ -184,10 +186,12 @@ class SpanMaker:
                 write=times.what == "write",
                 start_s=at(times.start_s),
                 end_s=at(times.end_s),
-                bytes=sum(amount for _, amount in times.flows),
+                bytes=amount,
                 dies=dies,
                 lane=times.lane,
                 binding=self._binding(times.flows),
+                position=times.position,
+                moves=tuple((a, b, share * amount) for a, b, share in placed.moves.get(what, ())),
             )
 
     def _binding(self, flows: tuple[Flow, ...]) -> int:

@@ -94,6 +94,7 @@ class OperatorTimes(NamedTuple):
     """The instants of one executed operator (see `hydra_dse.records.OperatorSpan`)."""
 
     step: int
+    position: int
     block: int
     start_s: float
     acquired_s: float
@@ -104,9 +105,12 @@ class OperatorTimes(NamedTuple):
 
 
 class TransferTimes(NamedTuple):
-    """One transfer: of which step, `what` (`"read"`, `"write"`, `"gather"` or `"reduce"`), and the flows it is of."""
+    """One transfer and the flows it is of: its step and position in the order, `what` is `"read"`, `"write"`, `"gather"`
+    or `"reduce"`.
+    """
 
     step: int
+    position: int
     what: str
     start_s: float
     end_s: float
@@ -125,7 +129,7 @@ class TracedIteration(Iteration):
         self.drained_s = package.now_s
         self._block_number = -1
         self._began_s = self._acquired_s = self._gathered_s = self._computed_s = self._reduced_s = package.now_s
-        self._open: dict[Moving, tuple[int, float, float, int]] = {}
+        self._open: dict[Moving, tuple[int, int, float, float, int]] = {}
         self._lanes: dict[int, set[int]] = {}
         super().__init__(package, program, finished)
 
@@ -165,15 +169,17 @@ class TracedIteration(Iteration):
     def _pass_on_if_done(self) -> None:
         if self._phase == PASSED_ON and not self._own_writes:
             times = (self._began_s, self._acquired_s, self._gathered_s, self._computed_s, self._reduced_s)
-            self.operators.append(OperatorTimes(self.order[self.at], self._block_number, *times, self.traced.now_s))
+            self.operators.append(
+                OperatorTimes(self.order[self.at], self.at, self._block_number, *times, self.traced.now_s)
+            )
         super()._pass_on_if_done()
 
     def _note_transfer(self, what: str, start_s: float, end_s: float, flows: tuple[Flow, ...], lane: int = 0) -> None:
-        self.transfers.append(TransferTimes(self.order[self.at], what, start_s, end_s, flows, lane))
+        self.transfers.append(TransferTimes(self.order[self.at], self.at, what, start_s, end_s, flows, lane))
 
     def _read(self, flow: Flow, share: float) -> Moving:
         tile = super()._read(flow, share)
-        self._open[tile] = (self.order[self.fetch_at], self.traced.now_s, flow[1] * share, 0)
+        self._open[tile] = (self.order[self.fetch_at], self.fetch_at, self.traced.now_s, flow[1] * share, 0)
         return tile
 
     def _arrived(self, flow: Moving) -> None:
@@ -185,18 +191,18 @@ class TracedIteration(Iteration):
         taken = self._lanes.setdefault(route, set())
         lane = next(number for number in range(len(taken) + 1) if number not in taken)
         taken.add(lane)
-        self._open[self.writes[-1]] = (self.order[self.at], self.traced.now_s, amount, lane)
+        self._open[self.writes[-1]] = (self.order[self.at], self.at, self.traced.now_s, amount, lane)
 
     def _written(self, flow: Moving, gate: bool) -> None:
-        lane = self._open[flow][3]
+        lane = self._open[flow][4]
         self._lanes[flow.route].discard(lane)
         self._close(flow, "write")
         super()._written(flow, gate)
 
     def _close(self, flow: Moving, what: str) -> None:
-        step, start_s, amount, lane = self._open.pop(flow)
+        step, position, start_s, amount, lane = self._open.pop(flow)
         times = (start_s, self.traced.now_s)
-        self.transfers.append(TransferTimes(step, what, *times, ((flow.route, amount),), lane))
+        self.transfers.append(TransferTimes(step, position, what, *times, ((flow.route, amount),), lane))
 
 
 def trace_alone(network: FlowNetwork, program: Program) -> tuple[TracedIteration, list[Carried], float]:

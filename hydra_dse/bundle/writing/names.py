@@ -12,6 +12,9 @@ OPERATOR = "operator"
 WEIGHTS = "weights"
 """Category of the `X` events of weights that stream in (no copies: a kernel reads them)."""
 
+DEPENDENCY = "dependency"
+"""Category of the `s` and `f` flows from an operator to the one that waited for it."""
+
 HOST, WAIT, LAUNCH, COMPUTE, WRITES, DRAIN = "host", "wait", "launch", "compute", "wait for writes", "drain"
 GATHER, REDUCE, MEMORY = "before", "after", "memory"
 

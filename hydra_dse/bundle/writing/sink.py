@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from hydra_dse.bundle.writing import names
 from hydra_dse.bundle.writing.files import TIMELINE, Event, TraceFiles, microseconds, nanoseconds
 from hydra_dse.bundle.writing.requests import request_events
 from hydra_dse.bundle.writing.segments import segments_of
+from hydra_dse.bundle.writing.work import RequestedWork, WindowWork
 from hydra_dse.errors import InvariantBroken
 from hydra_dse.records import (
     HandoffSpan,
@@ -31,66 +31,6 @@ MOST_BYTES = 32e6
 """Size of the traces of a bundle at which its window closes, unless another is given."""
 FIRST_STREAM = 7
 """Number of the first stream of a rank."""
-
-
-@dataclass
-class WindowWork:
-    """What the iterations of the window did, for the card."""
-
-    iterations: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    decode_sequences: int = 0
-    decode_iterations: int = 0
-    flops: float = 0.0
-    start_s: float = float("inf")
-    end_s: float = 0.0
-    energy_j: float = 0.0
-
-    def add(self, span: IterationSpan) -> None:
-        """Count an iteration."""
-        self.iterations += 1
-        self.prompt_tokens += span.prefill_tokens
-        self.output_tokens += span.emitted_tokens
-        self.decode_sequences += span.decode_sequences
-        self.decode_iterations += span.decode_sequences > 0
-        self.start_s, self.end_s = min(self.start_s, span.start_s), max(self.end_s, span.end_s)
-        self.energy_j += span.energy_j
-
-
-class RequestedWork:
-    """What was asked of a run: counts and a digest of all requests."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int, int, float]] = []
-
-    def add(self, record: Visit) -> None:
-        """Take a request."""
-        lengths = (record.prompt_tokens, record.output_tokens)
-        self._rows.append((record.request, record.class_index, *lengths, float(record.arrival_s)))
-
-    def as_block(self) -> dict[str, object]:
-        """The block `unit_of_work` of a card."""
-        text = "".join(f"{row[1]} {row[2]} {row[3]} {row[4]!r}\n" for row in sorted(self._rows))
-        return {
-            "kind": "request",
-            "requests": len(self._rows),
-            "prompt_tokens": sum(row[2] for row in self._rows),
-            "output_tokens": sum(row[3] for row in self._rows),
-            "workload_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        }
-
-    def as_table(self) -> str:
-        """The requests in order of arrival, every digit of their times kept."""
-        rows = sorted(self._rows)
-        lines = (f"{row[4]!r},{row[2]},{row[3]}\n" for row in rows)
-        return "arrival_s,prompt_tokens,output_tokens\n" + "".join(lines)
-
-    @property
-    def mean_lengths(self) -> tuple[float, float]:
-        """Mean prompt and output tokens."""
-        count = max(1, len(self._rows))
-        return sum(row[2] for row in self._rows) / count, sum(row[3] for row in self._rows) / count
 
 
 @dataclass
@@ -120,7 +60,8 @@ class TraceSink:
         self._visits: list[Visit] = []
         self._iterations: dict[int, IterationSpan] = {}
         self._ends: dict[float, tuple[int, int]] = {}
-        self._collectives = 0
+        self._collectives = self._arrows = 0
+        self._before: dict[int, int] = {}
         self._requested = RequestedWork()
         self._watts: dict[str, float] = {}
         self._watts_due: list[tuple[int, str, float]] = []
@@ -232,6 +173,7 @@ class TraceSink:
     def _iteration(self, span: IterationSpan) -> None:
         self.work.add(span)
         self._iterations = {n: it for n, it in self._iterations.items() if it.end_s > span.start_s}
+        self._before = {n: end for n, end in self._before.items() if n in self._iterations}
         self._iterations[span.number] = span
         label = self._label(span)
         name = f"{words.SERVING_STEP}{span.number}"
@@ -239,7 +181,7 @@ class TraceSink:
             "pool": span.pool, "engine": span.engine, "prefill_tokens": span.prefill_tokens,
             "prefill_sequences": span.prefill_sequences, "decode_sequences": span.decode_sequences,
             "decode_context_tokens": span.decode_context_tokens, "emitted_tokens": span.emitted_tokens,
-            "stretch": span.stretch, "energy_j": span.energy_j, "model": span.model,
+            "stretch": span.stretch, "host_s": span.host_s, "energy_j": span.energy_j, "model": span.model,
         }  # fmt: skip
         event = {"name": name, "cat": words.ANNOTATION}
         for rank in span.dies:
@@ -291,10 +233,31 @@ class TraceSink:
         args = {"iteration": span.iteration, "kind": span.kind, "block": span.block}
         event = {"name": span.name, "cat": names.OPERATOR, "pid": names.ENGINES, "tid": track, "args": args}
         self._add(event, span.start_s, span.ended_s, (TIMELINE, 0))
+        self._arrow(span, track)
         for part in segments_of(span, self._layout):
             self._segment(track, part.name, part.start_s, part.end_s, part.args)
         self._kernels(span, label)
         self.work.flops += span.matmul_flops + span.vector_flops
+
+    def _arrow(self, span: OperatorSpan, track: int) -> None:
+        """A flow from the operator that this one waited for, in the timeline alone."""
+        start, end = nanoseconds(span.start_s), nanoseconds(span.ended_s)
+        if end <= start:
+            return
+        source = self._before.get(span.iteration)
+        if source is not None:
+            self._arrows += 1
+            about = {
+                "cat": names.DEPENDENCY,
+                "name": "operator",
+                "id": self._arrows,
+                "pid": names.ENGINES,
+                "tid": track,
+            }
+            for event, time in (({"ph": "s", **about}, source), ({"ph": "f", "bp": "e", **about}, start)):
+                self.files.add({**event, "ts": microseconds(time)}, time, 0, (TIMELINE,))
+        # Just before its end, so that viewers bind the arrow to this operator and not to the next.
+        self._before[span.iteration] = end - 1
 
     def _kernels(self, span: OperatorSpan, label: str) -> None:
         length = span.computed_s - span.gathered_s
@@ -307,7 +270,7 @@ class TraceSink:
                 "stream": track, "blocks per SM": round(busy, 6),
                 "flops": round((span.matmul_flops + span.vector_flops) * span.work[at]),
                 "bytes": round(span.weight_bytes * span.weight_share[at] + cached),
-                "unit": span.unit, "iteration": span.iteration,
+                "unit": span.unit, "iteration": span.iteration, "position": span.position,
             }  # fmt: skip
             event = {"name": span.name, "cat": words.KERNEL, "pid": rank, "tid": track, "args": args}
             self._add(event, span.gathered_s, span.computed_s, files)
@@ -322,7 +285,10 @@ class TraceSink:
         for rank in span.dies:
             name = f"{span.what} {way} of {label}" + (f" ({span.lane})" if span.lane else "")
             track = self._track(rank, name, (rank,))
-            args = {"stream": track, "bytes": round(span.bytes / len(span.dies)), "operator": span.operator}
+            args = {
+                "stream": track, "bytes": round(span.bytes / len(span.dies)), "operator": span.operator,
+                "iteration": span.iteration, "position": span.position,
+            }  # fmt: skip
             event = {
                 "name": f"Memcpy DtoD ({span.what} {way})" if copies else "weights",
                 "cat": words.MEMCPY if copies else names.WEIGHTS, "pid": rank, "tid": track, "args": args,
@@ -344,7 +310,7 @@ class TraceSink:
                 "Out msg nelems": moved[1], "dtype": names.DTYPES.get(size, "BFloat16"), "Group size": ranks,
                 "Process Group Ranks": str(list(span.dies)), "External id": self._collectives,
                 "bytes": round(span.bytes / ranks), "kind": span.what, "operator": span.operator,
-                "iteration": span.iteration,
+                "iteration": span.iteration, "position": span.position, **_peers(span, rank),
             }  # fmt: skip
             event = {"name": kernel, "cat": words.KERNEL, "pid": rank, "tid": track, "args": args}
             self._add(event, span.start_s, span.end_s, files)
@@ -375,6 +341,13 @@ class TraceSink:
 
     def _lane(self, number: int) -> int:
         return self._track(names.REQUESTS, f"requests {number}", (TIMELINE, 0))
+
+
+def _peers(span: TransferSpan, rank: int) -> dict[str, dict[str, int]]:
+    """Bytes to and from other dies, of what goes from die to die."""
+    sent = {str(target): round(amount) for source, target, amount in span.moves if source == rank}
+    got = {str(source): round(amount) for source, target, amount in span.moves if target == rank}
+    return {name: moved for name, moved in (("to", sent), ("from", got)) if moved}
 
 
 def _time(change: tuple[int, str, float]) -> int:
