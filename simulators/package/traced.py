@@ -105,8 +105,11 @@ class OperatorTimes(NamedTuple):
 
 
 class TransferTimes(NamedTuple):
-    """One transfer and the flows it is of: its step and position in the order, `what` is `"read"`, `"write"`, `"gather"`
-    or `"reduce"`.
+    """One transfer and the flows it is of.
+
+    Attributes:
+        step, position: of its operator, and its place in the order.
+        what: `"read"`, `"write"`, `"gather"` or `"reduce"`.
     """
 
     step: int
