@@ -28,6 +28,9 @@ LOAD, STORE, COMP, SEND, RECV, COLL = range(2, 8)
 HIDDEN, FEED_FORWARD = 3072, 24
 """Hidden size and feed-forward blocks of nemotron-h-4b; activations have 2 bytes."""
 
+SRAM = 4 * 50e6
+"""Bytes of the SRAM of all dies."""
+
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
@@ -153,7 +156,7 @@ def test_what_one_stage_sends_the_next_receives(pipeline: Path) -> None:
 
 
 def test_decode_steps_load_the_weights_of_the_model_once(pipeline: Path) -> None:
-    """Over the dies of both stages, all parameters but the input embedding, of which a step reads some rows."""
+    """All parameters but the input embedding, of which a step reads some rows, and what stays in SRAM."""
     loads: Counter[int] = Counter()
     for rank in range(4):
         for kind, name, about, *_ in _nodes(pipeline / "et", rank):
@@ -162,7 +165,7 @@ def test_decode_steps_load_the_weights_of_the_model_once(pipeline: Path) -> None
     model = load_model("nemotron-h-4b")
     streamed = total_parameters(model) - model.vocabulary * model.hidden_size * (not model.tied_embeddings)
     assert len(loads) == 4
-    assert list(loads.values()) == pytest.approx([2.0 * streamed] * 4, rel=0.01)
+    assert all(0.0 <= 2.0 * streamed - amount <= SRAM for amount in loads.values())
 
 
 def test_the_schema_of_chakra_reads_the_same_bytes(pipeline: Path) -> None:
