@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "sweep": Entry("hydra_dse.cli.sweep", "sweep", "Search the space of an experiment; writes a run directory."),
     "validate": Entry("hydra_dse.cli.validate", "validate", "Simulate the chosen designs of a run."),
     "robustness": Entry("hydra_dse.cli.robustness", "robustness", "How designs hold for other models and loads."),
+    "compare": Entry("hydra_dse.cli.compare", "compare", "Designs or baselines side by side in simulation."),
     "report": Entry("hydra_dse.cli.report", "report", "(Re)build the plots and the HTML report of a run."),
     "estimate": Entry("hydra_dse.cli.evaluate", "estimate", "One design through the Markov-chain estimator."),
     "simulate": Entry("hydra_dse.cli.evaluate", "simulate", "One design through the discrete-event simulator."),

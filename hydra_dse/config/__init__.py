@@ -12,6 +12,7 @@ from hydra_dse.config.finder import bundled, find
 
 if TYPE_CHECKING:
     from hydra_dse.config.check import check_file
+    from hydra_dse.config.comparisons import load_comparison
     from hydra_dse.config.designs import load_design
     from hydra_dse.config.experiments import load_experiment
     from hydra_dse.config.hardware import load_calibration, load_chiplet, load_link, load_memory
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "check_file": "check",
     "load_calibration": "hardware",
+    "load_comparison": "comparisons",
     "load_chiplet": "hardware",
     "load_design": "designs",
     "load_experiment": "experiments",
@@ -39,6 +41,7 @@ __all__ = [
     "find",
     "load_calibration",
     "load_chiplet",
+    "load_comparison",
     "load_design",
     "load_experiment",
     "load_link",

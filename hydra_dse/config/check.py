@@ -27,9 +27,10 @@ def check_file(path: str | Path) -> list[Fault]:
 
 
 def kind_of(document: Document) -> str:
-    """What a document describes, from `"experiment"` to `"chiplet"`; `"unknown"` where its keys tell nothing."""
+    """What a document describes, from `"comparison"` to `"chiplet"`; `"unknown"` where its keys tell nothing."""
     keys = set(document.data)
     signs = {
+        "comparison": "compare" in keys,
         "experiment": bool({"objectives"} & keys) or {"workload", "space"} <= keys,
         "workload": "arrivals" in keys or {"classes", "shifts"} & keys,
         "space": "parameters" in keys and bool({"package", "dies", "counts"} & keys),
@@ -66,6 +67,7 @@ def _checker(kind: str) -> Callable[[Path], object]:
     from hydra_dse import config
 
     loaders: dict[str, Callable[[Path], object]] = {
+        "comparison": config.load_comparison,
         "experiment": config.load_experiment,
         "workload": config.load_workload,
         "space": config.load_space,

@@ -78,13 +78,19 @@ class Provenance:
 
 def provenance_of(experiment: Experiment, command: Sequence[str]) -> Provenance:
     """The provenance of a run that starts now."""
+    inputs = {item.path: item.sha256 for item in experiment.inputs}
+    return provenance_for(experiment.name, experiment.search.seed, inputs, command)
+
+
+def provenance_for(name: str, seed: int, inputs: Mapping[str, str], command: Sequence[str]) -> Provenance:
+    """The provenance of any job that starts now."""
     return Provenance(
-        name=experiment.name,
+        name=name,
         state=RUNNING,
-        seed=experiment.search.seed,
+        seed=seed,
         versions=_versions(),
         git=git_id(),
-        inputs={item.path: item.sha256 for item in experiment.inputs},
+        inputs=dict(inputs),
         command=tuple(command),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hydra_dse.config import bundled, load_experiment
+from hydra_dse.config import bundled, load_comparison, load_experiment
 from hydra_dse.design.experiment import Bound, SearchSettings, ValidationSettings
 from hydra_dse.errors import InputError
 from hydra_dse.rng import derive
@@ -100,7 +100,8 @@ def test_the_model_of_the_experiment_replaces_that_of_the_workload(file):
 def test_every_bundled_experiment_loads_and_tells_purpose_source_and_run_time(name):
     header = (ROOT / "experiments" / f"{name}.yaml").read_text().split("\nname:")[0].lower()
     assert all(word in header for word in ("purpose:", "source:", "run time:"))
-    assert load_experiment(name).name == name
+    load = load_comparison if "\ncompare:" in (ROOT / "experiments" / f"{name}.yaml").read_text() else load_experiment
+    assert load(name).name == name
 
 
 OVERRIDES = [

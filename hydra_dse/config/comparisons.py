@@ -1,0 +1,220 @@
+"""Comparison files: loads, contenders and their searches as nouns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hydra_dse.config.designs import load_design
+from hydra_dse.config.document import Document, KeyPath
+from hydra_dse.config.experiments import digest_of
+from hydra_dse.config.finder import find, find_from
+from hydra_dse.config.hardware import load_calibration, load_from
+from hydra_dse.config.loader import load_yaml, validate
+from hydra_dse.config.overrides import Override, apply_overrides
+from hydra_dse.config.plain import to_plain
+from hydra_dse.config.spaces import load_space
+from hydra_dse.config.workloads import load_workload, parsed
+from hydra_dse.design.comparison import (
+    Change,
+    ComparedSearch,
+    ComparedSimulation,
+    Comparison,
+    Contender,
+    Load,
+)
+from hydra_dse.design.experiment import Bound, InputFile, SearchSettings
+from hydra_dse.design.nouns import Design
+from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
+from hydra_dse.hardware.calibration import CalibrationSet
+
+if TYPE_CHECKING:
+    from hydra_dse.config import comparison_schema as schema
+
+DesignOf = Callable[[str], Design]
+"""How a design is found by `RUN:ID`: the run directories belong to a floor above."""
+
+
+def load_comparison(
+    ref: str | Path,
+    overrides: Sequence[str | Override] = (),
+    *,
+    quick: bool = False,
+    design_of_run: DesignOf | None = None,
+) -> Comparison:
+    """Return the comparison of a file or bundled name.
+
+    Args:
+        ref: path of a YAML file, or a bundled name.
+        overrides: `key=value` texts.
+        quick: with the values of the file's section `quick` in place, before the overrides.
+        design_of_run: finds a contender's design by `RUN:ID`.
+
+    Raises:
+        InputError: with every fault found, those of the files it names included.
+    """
+    path = find("experiments", ref)
+    document = load_yaml(path)
+    if quick:
+        document = apply_overrides(document, _quick(document))
+    return _Builder(apply_overrides(document, parsed(overrides)), path, design_of_run).build()
+
+
+def _quick(document: Document) -> list[Override]:
+    """The section `quick` as overrides: `search.trials: 20` sets that key."""
+    given = document.data.get("quick")
+    if not isinstance(given, dict) or not given:
+        raise InputError(Fault("has no section 'quick'", document.file, path="quick"))
+    return [Override(f"quick.{key}", tuple(key.split(".")), value) for key, value in given.items()]
+
+
+class _Builder:
+    """Reads what a comparison names, collecting faults."""
+
+    def __init__(self, document: Document, path: Path, design_of_run: DesignOf | None) -> None:
+        from hydra_dse.config.comparison_schema import ComparisonSection
+
+        self._document, self._path, self._design_of_run = document, path, design_of_run
+        self._section: schema.ComparisonSection = validate(document, ComparisonSection)
+        self._faults: list[Fault] = []
+        self._inputs: list[Path] = [path]
+
+    def build(self) -> Comparison:
+        section = self._section
+        loads = tuple(self._loads())
+        self._faults.extend(self._name_faults())
+        contenders = tuple(self._contenders())
+        calibration = self._calibration()
+        if self._faults or calibration is None:
+            raise InputError(list(dict.fromkeys(self._faults)))
+        searched = section.search.model_dump()
+        own = {key: searched.pop(key) for key in ("load", "pilot", "finalists", "selection_requests")}
+        simulated = section.simulation.model_dump()
+        del simulated["power_limit"]  # written as text; the section has the number
+        return Comparison(
+            name=section.name or self._path.stem,
+            loads=loads,
+            aims=section.objectives,
+            contenders=contenders,
+            reference=section.reference or section.compare[0].name,
+            fractions=section.fractions,
+            primary=section.primary,
+            search=ComparedSearch(SearchSettings(**searched), **own),
+            simulation=ComparedSimulation(**simulated, power_limit_w=section.simulation.power_limit),
+            calibration=calibration,
+            bounds=tuple(Bound(part.metric, part.at_most, part.at_least) for part in section.constraints),
+            purpose=section.purpose,
+            resolved=to_plain(section.model_dump(mode="python", exclude_none=True, by_alias=True, exclude={"quick"})),
+            inputs=tuple(InputFile(str(file.resolve()), digest_of(file)) for file in dict.fromkeys(self._inputs)),
+        )
+
+    def _calibration(self) -> CalibrationSet | None:
+        if "calibration" not in self._document.data:
+            return load_calibration("default")
+        try:
+            return load_from(self._document, ("calibration",), load_calibration)
+        except InputError as error:
+            self._faults.extend(error.faults)
+            return None
+
+    def _loads(self) -> Iterator[Load]:
+        for place, part in enumerate(self._section.workloads):
+            try:
+                path = find_from(self._document, ("workloads", place, "workload"), "workloads")
+            except InputError as error:
+                self._faults.extend(error.faults)
+                continue
+            self._inputs.append(path)
+            for number, model in enumerate(self._section.models):
+                try:
+                    found = load_workload(path, _overrides(part, self._model(number, model)))
+                except InputError as error:
+                    self._faults.extend(error.faults)
+                    continue
+                if len({kind.model_index for kind in found.classes}) > 1:
+                    self._fault(("workloads", place, "workload"), "has several models; a comparison takes one")
+                yield Load(model, part.workload, found)
+
+    def _model(self, number: int, name: str) -> str:
+        file = find_from(self._document, ("models", number), "models")
+        if file.stem != name:
+            self._inputs.append(file)
+            return str(file.resolve())
+        return name
+
+    def _name_faults(self) -> Iterator[Fault]:
+        names = [part.name for part in self._section.compare]
+        for place, part in enumerate(self._section.compare):
+            at: KeyPath = ("compare", place)
+            if part.name in names[:place]:
+                yield self._document.fault((*at, "name"), f"two contenders are called {part.name!r}")
+            change = part.change
+            wanted = [((*at, "of"), part.of)] if part.of else []
+            if change is not None and change.take is not None:
+                wanted.append(((*at, "change", "take", "from"), change.take.from_))
+            for path, name in wanted:
+                if name not in names[:place]:
+                    known = f"expected one above it: {one_of(names[:place])}" if place else "none stands above it"
+                    yield self._document.fault(path, f"no contender {name!r}{did_you_mean(str(name), names)}; {known}")
+        reference = self._section.reference
+        if reference is not None and reference not in names:
+            message = f"no contender {reference!r}{did_you_mean(reference, names)}; expected {one_of(names)}"
+            yield self._document.fault(("reference",), message)
+
+    def _contenders(self) -> Iterator[Contender]:
+        for place, part in enumerate(self._section.compare):
+            try:
+                yield self._contender(("compare", place), part)
+            except InputError as error:
+                self._faults.extend(error.faults)
+
+    def _contender(self, at: KeyPath, part: schema.ContenderSection) -> Contender:
+        if part.space is not None:
+            sets = [Override(f"{key}", tuple(key.split(".")), value) for key, value in part.set.items()]
+            spaces = tuple(load_space(path, sets) for path in self._space_files(at, part.space))
+            return Contender(part.name, spaces, placements=part.placements)
+        if part.design is not None:
+            return Contender(part.name, design=self._design((*at, "design"), part.design))
+        return Contender(part.name, of=part.of, change=_change(part.change))
+
+    def _space_files(self, at: KeyPath, given: str | tuple[str, ...]) -> list[Path]:
+        places: list[KeyPath] = [(*at, "space")]
+        if not isinstance(given, str):
+            places = [(*at, "space", number) for number in range(len(given))]
+        files = [find_from(self._document, place, "spaces") for place in places]
+        self._inputs.extend(files)
+        return files
+
+    def _design(self, at: KeyPath, ref: str) -> Design:
+        run, colon, _ = ref.rpartition(":")
+        if colon and run and self._design_of_run is not None:
+            return self._design_of_run(ref)
+        path = find_from(self._document, at, "designs")
+        self._inputs.append(path)
+        return load_design(path)
+
+    def _fault(self, path: KeyPath, message: str) -> None:
+        self._faults.append(self._document.fault(path, message))
+
+
+def _overrides(part: schema.ComparedWorkloadSection, model: str) -> list[Override]:
+    sets: list[tuple[KeyPath, object]] = [(("model",), model)]
+    if part.arrivals == "poisson":
+        sets.append((("arrivals",), {"process": "poisson", "rate": "1 req/s"}))
+    sets.append((("slo",), part.slo.model_dump(mode="json", exclude_none=True)))
+    return [Override(".".join(str(step) for step in path), path, value) for path, value in sets]
+
+
+def _change(part: schema.ChangeSection | None) -> Change:
+    if part is None:
+        return Change()
+    policy: Mapping[str, object] = part.policy.model_dump(exclude_none=True)
+    take = part.take
+    return Change(
+        part.placement,
+        policy,
+        None if take is None else take.from_,
+        () if take is None else take.parameters,
+        dict(part.scale),
+    )
