@@ -41,10 +41,10 @@ def compare(
     as_json: bool,
 ) -> None:
     """Set the contenders of EXPERIMENT (a file with a section `compare`) side by side in simulation, at equal work."""
-    from hydra_dse.cli.progress import ComparisonBar
+    from hydra_dse.cli.progress import StudyBar
     from hydra_dse.studies.comparison import compare as run_comparison
 
-    with ComparisonBar("compare", "cases", quiet or as_json) as bar:
+    with StudyBar("compare", "cases", quiet or as_json) as bar:
         result = run_comparison(
             experiment, out, overrides=overrides, quick=quick, workers=workers or os.cpu_count() or 1, resume=resume,
             progress=bar, command=["hydra-dse", *sys.argv[1:]], simulator=simulator,

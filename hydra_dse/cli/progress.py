@@ -107,9 +107,3 @@ class StudyBar(Bar):
     def update(self, state: StudyState) -> None:
         """Show a state."""
         self.show(state.done, state.total, state.doing)
-class ComparisonBar(Bar):
-    """Listens to a comparison."""
-
-    def update(self, done: int, total: int, note: str) -> None:
-        """Show the cases that are done and the task that was done last."""
-        self.show(done, total, note)

@@ -145,7 +145,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_bytes(file, whole, tmp_pa
         def __init__(self):
             self.tasks = 0
 
-        def update(self, done, total, note):
+        def update(self, state):
             self.tasks += 1
             if self.tasks == 7:
                 raise KeyboardInterrupt

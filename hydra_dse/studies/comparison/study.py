@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from hydra_dse.design.comparison import Comparison
 from hydra_dse.errors import Interrupted
@@ -26,16 +25,10 @@ from hydra_dse.studies.comparison.table import (
 from hydra_dse.studies.comparison.tasks import Source, Task
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
+from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.simulators import find_simulator
 
 COMPARED, POINTS, SUMMARY = "compare.csv", "points.csv", "summary.csv"
-
-
-class ComparisonProgress(Protocol):
-    """Listens to a comparison."""
-
-    def update(self, done: int, total: int, note: str) -> None:
-        """Take the number of cases that are done, of all, and what was done last."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ def compare(
     quick: bool = False,
     workers: int = 1,
     resume: bool = False,
-    progress: ComparisonProgress | None = None,
+    progress: StudyProgress | None = None,
     command: Sequence[str] = (),
     simulator: str = "serving",
 ) -> ComparisonResult:
@@ -115,7 +108,7 @@ def _digest(comparison: Comparison) -> str:
 class _Comparing:
     """Collects cases and writes what is known so far."""
 
-    def __init__(self, comparison: Comparison, run: ComparisonRun, progress: ComparisonProgress | None) -> None:
+    def __init__(self, comparison: Comparison, run: ComparisonRun, progress: StudyProgress | None) -> None:
         self._comparison, self._run, self._progress = comparison, run, progress
         self._cases: list[Case] = []
         self._rows: list[Compared] = []
@@ -137,7 +130,8 @@ class _Comparing:
         if self._progress is not None:
             load = self._comparison.loads[task.load]
             total = len(self._comparison.loads) * len(self._comparison.aims)
-            self._progress.update(len(self._cases), total, f"{load.model} {load.workload}: {task.kind}")
+            doing = f"{load.model} {load.workload}: {task.kind}"
+            self._progress.update(StudyState(len(self._cases), total, doing))
 
     def result(self) -> ComparisonResult:
         """Everything that was found."""
