@@ -33,6 +33,8 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         if not as_json:
             for fault in found:
                 click.echo(f"error: {fault}", err=True)
+            for note in [] if found else _notes(file):
+                click.echo(f"note: {file}: {note}", err=True)
             if not found:
                 click.echo(f"{file}: no faults")
     if as_json:
@@ -54,3 +56,13 @@ def _faults(ref: str) -> list[Fault]:
         known = dict.fromkeys(name for members in names.values() for name in members)
         return [Fault(f"no file or bundled name {ref!r}{did_you_mean(ref, known)}; see `hydra-dse list`")]
     return [fault for path in found for fault in check_file(path)]
+
+
+def _notes(ref: str) -> tuple[str, ...]:
+    """Keys without effect of a design without faults; nothing of other files."""
+    from hydra_dse.config import bundled, load_design
+    from hydra_dse.config.check import is_design
+    from hydra_dse.config.unused import without_effect
+
+    design = is_design(ref) if Path(ref).is_file() else ref in bundled("designs")
+    return without_effect(load_design(ref)) if design else ()

@@ -38,6 +38,8 @@ def load_pair(
 ) -> tuple[Design, Workload]:
     """Load a design (a file, a bundled name, or RUN:ID) and a workload (None: that of the run).
 
+    Keys without effect are told on standard error.
+
     Raises:
         InputError: a fault of an input, or an override that starts with neither `workload.` nor `design.`.
     """
@@ -55,10 +57,16 @@ def load_pair(
     if workload is None:
         from hydra_dse.cli.runs import workload_of_run
 
-        return _design(design, for_design), workload_of_run(design, model, for_workload)
-    if model is not None:
-        for_workload = (Override("model", ("model",), model), *for_workload)
-    return _design(design, for_design), load_workload(workload, for_workload)
+        pair = _design(design, for_design), workload_of_run(design, model, for_workload)
+    else:
+        if model is not None:
+            for_workload = (Override("model", ("model",), model), *for_workload)
+        pair = _design(design, for_design), load_workload(workload, for_workload)
+    from hydra_dse.config.unused import without_effect
+
+    for line in without_effect(*pair):
+        click.echo(f"note: {line}", err=True)
+    return pair
 
 
 def _design(ref: str, overrides: Sequence[Override]) -> Design:

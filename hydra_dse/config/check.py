@@ -26,6 +26,14 @@ def check_file(path: str | Path) -> list[Fault]:
     return []
 
 
+def is_design(path: str | Path) -> bool:
+    """Whether a file without faults describes a design."""
+    file = Path(path)
+    if file.suffix not in (".yaml", ".yml"):
+        return False
+    return kind_of(load_yaml(file)) == "design"
+
+
 def kind_of(document: Document) -> str:
     """What a document describes, from `"comparison"` to `"chiplet"`; `"unknown"` where its keys tell nothing."""
     keys = set(document.data)

@@ -140,9 +140,9 @@ def _within(latency: Latency, bound: float | FloatArray) -> FloatArray:
 
 
 def starved(profile: ServiceProfile, lengths: LengthMoments) -> tuple[tuple[Violation, ...], ...]:
-    """A violation for each design whose cache memory does not hold one mean request to its end."""
-    tokens = lengths.stored + lengths.output
-    levers = ("more or larger memory stacks", "fewer weight copies", "a smaller KV or state format")
+    """A violation for each design whose cache memory does not hold one mean request to its end, in whole blocks."""
+    tokens = np.ceil((lengths.stored + lengths.output) / profile.block_tokens) * profile.block_tokens
+    levers = ("more or larger memory stacks", "fewer weight copies", "a smaller KV or state format", "smaller blocks")
     need = profile.state_bytes_per_sequence + profile.kv_bytes_per_token * tokens
     return tuple(
         (Violation("cache memory of one request", float(demand), float(bound), "bytes", levers),)

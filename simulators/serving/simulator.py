@@ -46,6 +46,8 @@ QUEUED_PER_SLOT = 8
 MOST_QUEUED = 20_000
 DRAWN_AT_ONCE = 2048
 """Saturation runs take the head of a draw of at least this size, so that shorter runs have the same requests."""
+LONGEST_RUN_S = 4e9
+"""Later dates, as floating-point numbers, are more than half a microsecond apart."""
 SHORT_RUN = 1000
 """Requests per replication below which a run is called short."""
 
@@ -93,6 +95,8 @@ class Inputs:
             )
             for number in range(options.replications)
         ]
+        for drawn in self.offered:
+            _check_clock(drawn, workload)
 
     def queued(self, design: Design) -> list[Requests]:
         """Requests of the saturation runs, all there from the start."""
@@ -116,6 +120,23 @@ class Inputs:
                 )
             )
         return drawn
+
+
+def _check_clock(drawn: Requests, workload: Workload) -> None:
+    """Check that the clock still resolves latencies at the last arrival.
+
+    Raises:
+        InputError: the run lasts longer.
+    """
+    last_s = float(drawn.arrival_s.max(initial=0.0))
+    if last_s > LONGEST_RUN_S:
+        raise InputError(
+            Fault(
+                f"{len(drawn)} requests of workload {workload.name!r} take {last_s:.3g} s to arrive, and dates after "
+                f"{LONGEST_RUN_S:.0e} s are not resolved to a microsecond; raise the arrival rate (above "
+                f"{len(drawn) / LONGEST_RUN_S:.1e} req/s) or simulate fewer requests"
+            )
+        )
 
 
 def _at_exact_rate(drawn: Requests, workload: Workload, options: EvaluationOptions) -> Requests:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cli.pieces import replace
+from cli.pieces import DESIGN, replace
 from hydra_dse.results import metric
 
 PAIR = ("design.yaml", "--workload", "workload.yaml")
@@ -189,3 +189,19 @@ def test_no_line_of_a_piped_table_ends_in_blanks(hydra, inputs):
     lines = hydra("estimate", *PAIR).out.splitlines()
     assert len(lines) > 10
     assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_a_key_without_effect_is_told_on_standard_error_alone(inputs, hydra):
+    for command in (("estimate",), ("simulate", "--requests", "40", "--replications", "1")):
+        answer = hydra(command[0], *PAIR, *command[1:], "--set", "design.policy.role_up_prompts=9", "--json")
+        assert answer.code == 0
+        assert answer.err == "note: policy: role_up_prompts: no effect without task_map: elastic\n"
+        shape(answer)
+
+
+def test_check_tells_keys_without_effect(tmp_path, hydra):
+    file = tmp_path / "design.yaml"
+    file.write_text(DESIGN.read_text().replace("policy: {", "policy: {host_bandwidth: 64 GB/s,", 1))
+    answer = hydra("check", file)
+    assert (answer.code, answer.out) == (0, f"{file}: no faults\n")
+    assert answer.err == f"note: {file}: policy.host_bandwidth: no effect without host_cache\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -268,3 +270,14 @@ def test_one_design_that_cannot_serve_leaves_its_neighbours_as_they_are(policy: 
     for name, values in alone.metrics.items():
         assert both.metrics[name][0] == pytest.approx(values[0], rel=1e-9), name
     assert np.isnan(both.metrics["ttft_mean_s"][1])
+
+
+def test_a_cache_smaller_than_one_block_is_infeasible(chat: LengthPoints) -> None:
+    room = profile("chunked")
+    whole = replace(room, block_tokens=np.full(1, 1e13))
+    table = estimate(whole, ArrivalStatistics(0.01), chat)
+    [violation] = table.violations[0]
+    assert violation.constraint == "cache memory of one request"
+    assert violation.demand == pytest.approx(
+        float(whole.kv_bytes_per_token[0] * 1e13 + whole.state_bytes_per_sequence[0]), rel=1e-9
+    )

@@ -173,3 +173,27 @@ def test_a_workload_that_promises_nothing_has_no_attainment() -> None:
     lengths = workload().classes[0].lengths
     [result] = evaluate(design(), load=replace(workload(), classes=(RequestClass("free", lengths),)))
     assert "slo_attainment" not in result.metrics and "goodput_requests_per_s" not in result.metrics
+
+
+def test_a_run_too_long_for_the_clock_is_refused_in_one_line() -> None:
+    rare = replace(OPTIONS, rate_per_s=1e-10, saturate=False)
+    with pytest.raises(InputError, match="not resolved to a microsecond; raise the arrival rate"):
+        ServingSimulator().evaluate([design()], workload(), load_calibration("default"), rare, 0)
+
+
+def test_latencies_of_lone_requests_do_not_depend_on_how_rare_they_are() -> None:
+    rates = (1e-6, 5e-8)
+    found = [
+        ServingSimulator()
+        .evaluate(
+            [design()],
+            workload(),
+            load_calibration("default"),
+            replace(OPTIONS, rate_per_s=rate, replications=1, saturate=False),
+            0,
+        )[0]
+        .metrics
+        for rate in rates
+    ]
+    for name in ("ttft_mean_s", "tpot_mean_s", "e2e_mean_s"):
+        assert found[0][name] == pytest.approx(found[1][name], rel=1e-4)
