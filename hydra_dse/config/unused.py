@@ -60,10 +60,10 @@ def _by_classes(policy: Policy, workload: Workload) -> Iterator[str]:
 
 def _by_models(mapping: MappingChoice, workload: Workload) -> Iterator[str]:
     models = [kind.model for kind in served(workload)]
-    if len(models) == 1:
-        for name in ("models", "cache"):
-            if _changed(mapping, name):
-                yield f"mapping.{name}: no effect, the workload has one model"
+    if mapping.models and not any(model.name in mapping.models for model in models):
+        yield f"mapping.models: no effect, the workload has no model called {' or '.join(mapping.models)}"
+    if len(models) == 1 and _changed(mapping, "cache"):
+        yield "mapping.cache: no effect, the workload has one model"
     if mapping.parallelism == "expert" and all(op.routing is None for model in models for op in operators_of(model)):
         yield "mapping.parallelism: expert is no other than tensor, no model of the workload has experts"
 

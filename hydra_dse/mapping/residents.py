@@ -43,7 +43,7 @@ class Resident:
 
 
 def residents_of(design: Design, models: Sequence[Model]) -> tuple[Resident, ...]:
-    """Return the design as each model sees it, in their order; one model alone has all dies.
+    """Return the design as each model sees it, in their order.
 
     Raises:
         InputError: the mapping names a model that is not served while one of several has no die groups of its own.
@@ -64,7 +64,7 @@ def residents_of(design: Design, models: Sequence[Model]) -> tuple[Resident, ...
         mapping = replace(
             design.mapping,
             models={},
-            only=design.mapping.models.get(model.name, ()) if len(models) > 1 else (),
+            only=design.mapping.models.get(model.name, ()),
             sram_weight_share=design.mapping.sram_weight_share / max(sharers, 1),
         )
         seen = replace(design, mapping=mapping)

@@ -76,3 +76,12 @@ def test_ageing_and_preemption_of_classes_need_classes_of_different_priority() -
 def test_the_division_of_the_cache_needs_several_models() -> None:
     design = _design(mapping=MappingChoice(cache="equal"))
     assert without_effect(design, _workload()) == ("mapping.cache: no effect, the workload has one model",)
+
+
+def test_die_groups_of_a_model_that_is_not_served() -> None:
+    design = _design(mapping=MappingChoice(models={"mamba2-8b": ("Ap", "Ad")}))
+    assert without_effect(design, _workload()) == (
+        "mapping.models: no effect, the workload has no model called mamba2-8b",
+    )
+    served = _design(mapping=MappingChoice(models={_workload().models[0].name: ("Ap", "Ad")}))
+    assert without_effect(served, _workload()) == ()
