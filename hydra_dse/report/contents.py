@@ -14,11 +14,13 @@ from hydra_dse.report.robustness import robustness_section
 from hydra_dse.report.run import Run
 from hydra_dse.report.summary import provenance_section, recommendation_section, summary_section
 from hydra_dse.report.texts import detail_of
+from hydra_dse.report.uncertainty import uncertainty_section
 from hydra_dse.report.validation import validation_section
 
 _SECTIONS = (
     summary_section, recommendation_section, front_section, package_section, iteration_section, latency_section,
-    load_section, importance_section, constraints_section, robustness_section, validation_section, provenance_section,
+    load_section, importance_section, constraints_section, robustness_section, uncertainty_section, validation_section,
+    provenance_section,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The Pareto front: scored designs, estimated front, simulated designs with intervals, and designs compared with."""
+"""The Pareto front: scored designs, estimated front, simulated designs with intervals, and baselines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hydra_dse.report.baselines import Baseline, baselines_of
 from hydra_dse.report.charts import (
     BLUE,
     CLOUD,
@@ -21,11 +22,11 @@ from hydra_dse.report.charts import (
     axis_of,
     errors_of,
 )
-from hydra_dse.report.compared import compared
 from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
 from hydra_dse.report.texts import capital, estimate_text, shown_metrics, simulated_text, unit_of
 from hydra_dse.results import metric
+from hydra_dse.results.text import number
 
 MOST_ROWS = 200
 
@@ -36,14 +37,16 @@ def front_section(run: Run) -> Section:
         return Section("Pareto front", absent="no design is feasible")
     objectives = run.experiment.objectives
     others = objectives[1:] or (("load",) if "load" in run.designs.scores.metrics else ())
-    plots = tuple(_plot(run, other, objectives[0]) for other in others)
+    baselines = baselines_of(run)
+    plots = tuple(_plot(run, other, objectives[0], baselines) for other in others)
     words: tuple[str, ...] = (
         "Estimated by the Markov-chain estimator, 90 % intervals below the values; simulated values with their 95 % "
         "confidence intervals. Choose a design in a chart (arrow keys, Enter) or in the table to see its details.",
     )
     if len(run.front) > MOST_ROWS:
         words += (f"The table has the first {MOST_ROWS} of {len(run.front)} designs; pareto.csv holds all of them.",)
-    return Section("Pareto front", words, plots, (_table(run),), explorer=True)
+    tables = (_table(run), *([_baseline_table(run, baselines)] if baselines else []))
+    return Section("Pareto front", words, plots, tables, explorer=True)
 
 
 def explored(run: Run) -> list[int]:
@@ -53,7 +56,7 @@ def explored(run: Run) -> list[int]:
     return front + [row for row in beside if row >= 0 and row not in front]
 
 
-def _plot(run: Run, x_name: str, y_name: str) -> Plot:
+def _plot(run: Run, x_name: str, y_name: str, baselines: Sequence[Baseline]) -> Plot:
     x, y = run.values(x_name), run.values(y_name)
     feasible = np.flatnonzero(run.designs.scores.violation <= 0)
     order = np.array(run.front)[np.argsort(x[list(run.front)], kind="stable")]
@@ -64,14 +67,8 @@ def _plot(run: Run, x_name: str, y_name: str) -> Plot:
     ]
     simulated = simulated_series(run, x_name, y_name)
     series += [simulated] if simulated is not None else []
-    others = [item for item in compared(run) if x_name in item.values and y_name in item.values]
-    if others:
-        values = np.array([[item.values[x_name].value, item.values[y_name].value] for item in others]).T
-        low = np.array([[item.values[x_name].low, item.values[y_name].low] for item in others]).T
-        high = np.array([[item.values[x_name].high, item.values[y_name].high] for item in others]).T
-        errors = [errors_of(values[side], low[side], high[side]) for side in (0, 1)]
-        label = "compared with (simulated)"
-        series.append(Series(label, POINTS, PURPLE, values[0], values[1], errors[0], errors[1], square=True))
+    naive = _baseline_series(baselines, x_name, y_name)
+    series += [naive] if len(naive.known) else []
     text = f"{capital(metric(y_name).label)} against {metric(x_name).label}: scored designs, estimated front, "
     return Plot(
         f"front_{x_name}",
@@ -81,6 +78,23 @@ def _plot(run: Run, x_name: str, y_name: str) -> Plot:
         ("design", x_name, y_name),
         [(run.identity(row), x[row], y[row]) for row in run.front],
     )
+
+
+def _baseline_series(baselines: Sequence[Baseline], x_name: str, y_name: str) -> Series:
+    values = [[found.metrics.get(name, np.nan) for found in baselines] for name in (x_name, y_name)]
+    x, y = np.array(values, dtype=np.float64).reshape(2, -1)
+    return Series("recommended package, naive choices", POINTS, PURPLE, x, y, square=True)
+
+
+def _baseline_table(run: Run, baselines: Sequence[Baseline]) -> Table:
+    names = shown_metrics(run)
+    mine = ["recommended design", *(number(run.estimate(name, run.recommended)) for name in names), ""]
+    rows = [mine]
+    for found in baselines:
+        values = [number(found.metrics.get(name, float("nan"))) for name in names]
+        rows.append([found.name, *values, found.broken or "nothing"])
+    columns = ["choice", *(f"{metric(name).label}\n{unit_of(name)}" for name in names), "breaks"]
+    return Table("The recommended package with naive choices, estimated", columns, rows, 1, wrap_last=True)
 
 
 def simulated_series(run: Run, x_name: str, y_name: str) -> Series | None:

@@ -30,7 +30,8 @@ def iteration_section(run: Run) -> Section:
     if not found.iterations:
         return Section(HEADING, absent="; ".join(found.notes) or "the design has no iterations")
     words = (
-        f"The mean iteration of each kind in design {run.identity(run.recommended)}, as the estimator counts them: "
+        f"The mean iteration of each kind in design {run.identity(run.recommended)} under "
+        f"{experiment.workload.name}, as the estimator counts them: "
         "every class of operators takes the longest of compute, memory and network, and the classes follow each other.",
         *found.notes,
     )

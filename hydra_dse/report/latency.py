@@ -47,7 +47,7 @@ def bounds_of(run: Run, kind: str) -> list[tuple[str, float, float]]:
     for name, slo in slos_of(run):
         bound = {"ttft": slo.ttft_s, "tpot": slo.tpot_s}.get(kind)
         if bound is not None:
-            words = f"SLO {name}: {number(bound, 3)} s at {100 * slo.percentile:g} %".replace("SLO :", "SLO")
+            words = f"SLO {name}: {bound:g} s at {100 * slo.percentile:g} %".replace("SLO :", "SLO")
             found.append((words, bound, slo.percentile))
     return found
 
@@ -86,7 +86,7 @@ def _cdf(run: Run, row: int, kind: str, curve: FloatArray | None) -> list[Plot]:
     name = KINDS[kind]
     rules = tuple(Rule(words, "x", bound) for words, bound, _ in bounds_of(run, kind))
     chart = XY(Axis(f"{name} [s]", log=True), Axis("share of requests within [1]"), tuple(series), rules)
-    caption = f"Distribution of {name} of design {identity} at its offered load."
+    caption = f"Distribution of {name} of design {identity} under {run.experiment.workload.name} at the offered load."
     columns = ("source", "share", f"{kind}_s", "ci_low", "ci_high")
     return [Plot(f"cdf_{kind}", f"{name} distribution", caption, chart, columns, data)]
 

@@ -46,7 +46,7 @@ def load_sweep(run: Run) -> LoadSweep | str:
         return "a workload of several models has no estimate at other rates here"
     saturation = run.estimate(SATURATION, run.recommended)
     if not np.isfinite(saturation):
-        return "the saturation of the recommended design is unknown"
+        return "the run has no saturation of the recommended design under this one workload"
     steady = not np.isfinite(pieces(experiment.workload)[0].duration_s) and not experiment.workload.has_prefixes
     rows = _designs(run) if steady else [run.recommended]
     rates = [share * saturation for share in (LOADS if steady else FEW_LOADS)]

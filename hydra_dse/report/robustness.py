@@ -13,6 +13,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.report.charts import HeatMap, Plot
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
+from hydra_dse.studies.role_search import EVERY
 
 ROBUSTNESS = "robustness.csv"
 HEADING = "Robustness over models"
@@ -33,7 +34,7 @@ def robustness_section(run: Run) -> Section:
 
 
 def read_shares(data: bytes, file: str) -> dict[str, dict[tuple[str, str], float]]:
-    """By metric, the retained share of each design and model; of repeated rows the last.
+    """By metric, the retained share of each design (by its role, where the table has roles) and model (and load).
 
     Raises:
         InputError: not such a table.
@@ -46,7 +47,8 @@ def read_shares(data: bytes, file: str) -> dict[str, dict[tuple[str, str], float
             raise ValueError(f"no column {missing[0]!r}")
         for row in reader:
             value = float(row[SHARE]) if row[SHARE] else math.nan
-            found.setdefault(row["metric"], {})[row["design"], row["model"]] = value
+            place = ", ".join(part for part in (row["model"], row.get("workload")) if part)
+            found.setdefault(row["metric"], {})[row.get("role") or row["design"], place] = value
     except (ValueError, TypeError, csv.Error) as error:
         raise InputError(Fault(f"not a readable table of robustness ({error})", file=file)) from error
     return found
@@ -65,7 +67,7 @@ def _plot(name: str, shares: Mapping[tuple[str, str], float]) -> Plot:
     names = tuple(designs[place] for place in order.tolist())
     chart = HeatMap(names, (*models, "worst"), whole, texts, label, 0.0, 1.0)
     rows = [(name, design, model, share) for (design, model), share in shares.items()]
-    caption = "Rows: designs, the best worst case first; columns: models they serve."
+    caption = "Rows: designs, the best worst case first; columns: what they serve, and the worst of the row."
     title = f"Retained share of {_label(name)}"
     return Plot(f"robustness_{_stem(name)}", title, caption, chart, ("metric", "design", "model", SHARE), rows)
 
@@ -73,6 +75,8 @@ def _plot(name: str, shares: Mapping[tuple[str, str], float]) -> Plot:
 def _label(name: str) -> str:
     from hydra_dse.results import metric
 
+    if name == EVERY:
+        return "all metrics, the least of them"
     try:
         return metric(name).label
     except InputError:

@@ -11,8 +11,8 @@ import pytest
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.designs import evaluate
 from hydra_dse.estimator.distributions import latency_quantiles
+from hydra_dse.report.baselines import baselines_of
 from hydra_dse.report.charts import Bars, HeatMap
-from hydra_dse.report.compared import read_compared
 from hydra_dse.report.constraints import broken_constraints, constraints_section, nearest_remedy
 from hydra_dse.report.fronts import front_section
 from hydra_dse.report.importance import explained, importance_of, importance_section
@@ -23,6 +23,7 @@ from hydra_dse.report.load_sweep import load_sweep
 from hydra_dse.report.robustness import read_shares, robustness_section
 from hydra_dse.report.run import read_run
 from hydra_dse.report.summary import recommendation_section
+from hydra_dse.report.uncertainty import read_odds, uncertainty_section
 from hydra_dse.results import Violation
 
 pytestmark = pytest.mark.slow
@@ -178,7 +179,7 @@ def test_shares_retained_are_sorted_by_the_worst_case(run, copy):
         (read_shares, "design,model\na,b\n", "no column 'metric'"),
         (read_shares, "design,model,metric,retained_share\na,b,c,x\n", "'x'"),
         (read_shares, "\x00\n", "no column 'design'"),
-        (read_compared, "design,metric\na,b\n", "no column 'simulated'"),
+        (read_odds, "design,on_front\na,b\n", "no column 'status'"),
     ],
 )
 def test_a_corrupt_table_is_refused_with_file_and_reason(read, text, words):
@@ -186,15 +187,32 @@ def test_a_corrupt_table_is_refused_with_file_and_reason(read, text, words):
         read(text.encode(), "table.csv")
 
 
-def test_designs_compared_with_stand_in_the_front(run, copy):
-    text = "design,metric,simulated,ci_low,ci_high\n"
-    text += "naive,ttft_mean_s,0.4,0.3,0.5\nnaive,saturation_tokens_per_s,700,,\n"
-    (copy / "compare.csv").write_text(text)
-    [item] = read_compared(text.encode(), "compare.csv")
-    assert item.name == "naive" and item.values["ttft_mean_s"].high == 0.5
-    chart = front_section(read_run(copy)).plots[0].chart
-    assert [series.label for series in chart.series][-1] == "compared with (simulated)"
-    assert chart.series[-1].x.tolist() == [0.4]
+def test_roles_and_loads_name_the_cells_of_a_study_of_robustness():
+    text = "metric,design,role,model,workload,retained_share\nm,d1,all,a,chat,0.9\nm,d1,all,a,code,0.8\n"
+    assert read_shares(text.encode(), "f") == {"m": {("all", "a, chat"): 0.9, ("all", "a, code"): 0.8}}
+
+
+def test_naive_choices_stand_beside_the_front_and_are_worse_for_the_links(run):
+    section = front_section(run)
+    names = [row[0] for row in section.tables[1].rows]
+    assert names == [
+        "recommended design", "round-robin placement", "static batching", "round-robin placement and static batching",
+    ]  # fmt: skip
+    found = {item.name: item for item in baselines_of(run)}
+    dealt = found["round-robin placement"].metrics["noi_utilization_max"]
+    assert dealt > run.estimate("noi_utilization_max", run.recommended)
+    assert found["static batching"].metrics["e2e_mean_s"] > run.estimate("e2e_mean_s", run.recommended)
+    series = section.plots[0].chart.series[-1]
+    assert series.label == "recommended package, naive choices" and len(series.known) == 3
+
+
+def test_odds_of_designs_are_shown_most_likely_first(run, copy):
+    head = "design,on_front,status,p_in_front,p_feasible,expected_regret,extra\n"
+    (copy / "front_uncertainty.csv").write_text(head + "a,False,undecided,0.3,1.0,0.1,\nb,True,in front,0.95,1.0,,\n")
+    section = uncertainty_section(read_run(copy))
+    assert [row.label for row in section.plots[0].chart.rows] == ["b", "a"]
+    assert section.tables[0].rows[0] == ("b", "yes", "in front", "95 %", "100 %", "n/a")
+    assert uncertainty_section(run).absent
 
 
 def test_without_a_feasible_design_a_report_says_so(run):

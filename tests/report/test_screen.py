@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hydra_dse.report.charts import LINE, XY, Axis, Series
+from hydra_dse.report.charts import LINE, POINTS, XY, Axis, Series
 from hydra_dse.report.screen import inline_svg
 from hydra_dse.report.screen.scales import Scale, linear_ticks, scale_for, tick_text
 
@@ -42,6 +42,15 @@ def test_a_latency_scale_names_round_values_of_each_decade():
     assert scale.log
     assert scale.ticks() == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
     assert [tick_text(value) for value in (0.01, 2.0, 1500.0, 3e7, 0.0)] == ["0.01", "2", "1,500", "3e+07", "0"]
+
+
+def test_an_interval_that_reaches_below_zero_ends_at_the_frame_of_a_logarithmic_axis():
+    error = np.array([[2.0, 0.1], [2.0, 0.1]])
+    points = Series("s", POINTS, 0, np.array([1.0, 10.0]), np.array([1.0, 2.0]), error)
+    svg = inline_svg(XY(Axis("x", log=True), Axis("y"), (points,)), "name", {})
+    assert "nan" not in svg and "inf" not in svg
+    lines = [item for item in ElementTree.fromstring(svg).iter("line") if "whisker" in item.get("class")]
+    assert next(item.get("x1") for item in lines) == "68"  # the left end of the frame
 
 
 def test_a_logarithmic_axis_with_a_zero_becomes_linear():

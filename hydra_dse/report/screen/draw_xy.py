@@ -48,13 +48,16 @@ def _names_frame(chart: XY, across: Scale, down: Scale, tall: float) -> str:
 def _all(chart: XY, side: str) -> list[FloatArray]:
     """All values of an axis, the ends of intervals included, and the rules on it."""
     found = []
+    axis = chart.x if side == "x" else chart.y
     for series in chart.series:
         known = series.known
         values = (series.x if side == "x" else series.y)[known]
         error = series.x_error if side == "x" else series.y_error
         found.append(values)
         if error is not None:
-            found += [values - error[0][known], values + error[1][known]]
+            ends = np.concatenate((values - error[0][known], values + error[1][known]))
+            # An interval that reaches below 0 does not make a logarithmic axis linear: it ends at the frame.
+            found.append(ends[ends > 0] if axis.log else ends)
     found.append(np.array([rule.value for rule in chart.rules if rule.axis == side]))
     return found
 
@@ -105,7 +108,9 @@ def _whiskers(series: Series, across: Scale, up: Scale) -> str:
             if error is None or not error[:, index].any():
                 continue
             value, scale = (x, across) if along else (y, up)
-            ends = [scale.place(value - error[0][index]), scale.place(value + error[1][index])]
+            low = value - float(error[0][index])
+            low = scale.low if scale.log and low <= 0 else low
+            ends = [scale.place(low), scale.place(value + float(error[1][index]))]
             ends = [min(max(end, min(scale.start, scale.end)), max(scale.start, scale.end)) for end in ends]
             px, py = across.place(x), up.place(y)
             start, end = ((ends[0], py), (ends[1], py)) if along else ((px, ends[0]), (px, ends[1]))
