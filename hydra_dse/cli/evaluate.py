@@ -170,7 +170,7 @@ def estimate(
 
         evaluation, explanation = explain(loaded, served, load_calibration(calibration))
     if max_rate or not explained:
-        evaluation = evaluate([loaded], served, load_calibration(calibration), max_rate=max_rate)[0]
+        [evaluation] = evaluate([loaded], served, load_calibration(calibration), max_rate=max_rate, temperature=True)
     if draws:
         from hydra_dse.estimator.calibration_draws import posterior
 

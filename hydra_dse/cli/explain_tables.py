@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from hydra_dse.cli.package_tables import print_package
 from hydra_dse.cli.tables import console, print_table
 from hydra_dse.estimator.explain import Explanation, StackMemory, TypicalIteration
 from hydra_dse.estimator.explain_reuse import PrefixPoint
@@ -34,6 +35,8 @@ def print_explanation(explanation: Explanation) -> None:
     _print_roles(explanation)
     if explanation.prefix is not None:
         _print_prefix(explanation.prefix)
+    if explanation.package is not None:
+        print_package(explanation.package)
     for iteration in explanation.iterations:
         _print_iteration(iteration)
 

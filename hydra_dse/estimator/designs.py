@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.cached import Reused, estimate_cached, session_s
 from hydra_dse.estimator.estimate import ClassSlo, estimate
+from hydra_dse.estimator.heat import HeatModel
 from hydra_dse.estimator.mix_designs import estimate_models, meeting
 from hydra_dse.estimator.orders import order_notes
 from hydra_dse.estimator.package_metrics import with_cost
@@ -38,6 +39,7 @@ def estimate_designs(
     *,
     percentiles: bool = True,
     max_rate: bool = False,
+    temperature: bool = False,
     seed: int = 0,
 ) -> EstimateTable:
     """Estimate any mix of designs under one workload; rows are in the order of the designs.
@@ -48,6 +50,8 @@ def estimate_designs(
         calibration: of the dies.
         percentiles: also p50, p90 and p99 of the latencies.
         max_rate: also the highest rate that meets the SLOs.
+        temperature: also temperatures, and rates only up to what limits of temperature and power sustain; of one
+            model under a load that does not change, without a prefix cache.
         seed: of the placement of designs that have none.
 
     Raises:
@@ -82,7 +86,8 @@ def estimate_designs(
             else:
                 alone = [residents_of(design, models)[0].design for design in mine]
                 profile = build_profile(alone, models[0], calibration)
-                found = _estimated(profile, workload, course, calibration, percentiles, max_rate)
+                heat = HeatModel(alone) if temperature else None
+                found = _estimated(profile, workload, course, calibration, percentiles, max_rate, heat)
             parts.append((block, found))
     table = scatter(parts, len(designs))
     notes = (*table.notes, *context_notes(workload), *order_notes([design.policy for design in designs], workload))
@@ -140,10 +145,16 @@ def _with_sessions(
 
 
 def evaluate(
-    designs: Sequence[Design], workload: Workload, calibration: CalibrationSet, *, max_rate: bool = False
+    designs: Sequence[Design],
+    workload: Workload,
+    calibration: CalibrationSet,
+    *,
+    max_rate: bool = False,
+    temperature: bool = False,
 ) -> list[Evaluation]:
     """The same as one `Evaluation` per design."""
-    return estimate_designs(designs, workload, calibration, max_rate=max_rate).evaluations()
+    table = estimate_designs(designs, workload, calibration, max_rate=max_rate, temperature=temperature)
+    return table.evaluations()
 
 
 def _estimated(
@@ -153,6 +164,7 @@ def _estimated(
     calibration: CalibrationSet,
     percentiles: bool,
     max_rate: bool,
+    heat: HeatModel | None = None,
 ) -> EstimateTable:
     """One stationary estimate, or one over the pieces of a workload that changes in time."""
     error = calibration.default.relative_error
@@ -178,6 +190,7 @@ def _estimated(
         max_rate=max_rate,
         class_slos=_slos(workload, piece.class_shares),
         calibration_error=error,
+        heat=heat,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from hydra_dse.estimator.arrivals import effective_scv
 from hydra_dse.estimator.colocated import Colocated
 from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.elastic import Elastic
+from hydra_dse.estimator.heat import HeatModel, spent_w, too_hot
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of, overload, starved
@@ -95,6 +96,7 @@ def estimate(
     max_rate: bool = False,
     class_slos: tuple[ClassSlo, ...] = (),
     calibration_error: float = 0.0,
+    heat: HeatModel | None = None,
 ) -> EstimateTable:
     """Estimate all designs of a profile under one load.
 
@@ -107,6 +109,7 @@ def estimate(
         max_rate: also the highest rate at which the SLO's percentile holds (bisection, about 12 solutions).
         class_slos: replaces `slo` where classes of requests have their own.
         calibration_error: one standard deviation of operator times, as a share; widens the intervals.
+        heat: of the same designs: also temperatures, and no rate beyond the limits of temperature and power.
 
     Raises:
         InputError: a rate that is not positive and finite.
@@ -121,12 +124,18 @@ def estimate(
     slos = class_slos or (ClassSlo(1.0, slo),)
     bounded = any(promise.bounded for promise in slos)
     with np.errstate(all="ignore"):
-        solution = solver.at(rate, scv, percentiles or bounded, phases=phases)
+        cooled = _cooled_rate(heat, profile, solver, scv, phases)
+        solution = solver.at(np.minimum(rate, cooled), scv, percentiles or bounded, phases=phases)
+        if heat is not None:
+            solution = replace(solution, saturation_per_s=np.minimum(solution.saturation_per_s, cooled))
         metrics = metrics_of(profile, solution, rate, moments, percentiles)
+        if heat is not None:
+            metrics |= heat.metrics(spent_w(profile, solution))
         if bounded:
             metrics |= _goodput(solution, metrics, slos, moments)
         if max_rate and bounded:
-            metrics["max_rate_requests_per_s"] = highest_rate(solver, scv, slos, moments, phases=phases)
+            highest = highest_rate(solver, scv, slos, moments, phases=phases)
+            metrics["max_rate_requests_per_s"] = np.minimum(highest, cooled)
     known = given(profile, moments)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
@@ -136,13 +145,23 @@ def estimate(
             bounds |= _goodput_beside(solution, metrics, others, slos, moments)
     # A design that refuses what is too much is never overloaded.
     offered = np.where(limits_waiting(profile), 0.0, rate)
-    violations = with_load(known, offered, solver.saturation_per_s)
+    hot = tuple(mine or more for mine, more in zip(known, too_hot(offered, cooled), strict=True))
+    violations = with_load(hot, offered, solver.saturation_per_s)
     notes = notes_of(arrivals, profile.task_map)
     busiest = max((speed for speed, _ in arrivals.phases), default=0.0)
     with np.errstate(invalid="ignore"):
         if (busiest > solver.saturation_per_s).any():
             notes = (*notes, OVERLOADED_PHASE)
     return EstimateTable(metrics, low, high, violations, notes)
+
+
+def _cooled_rate(
+    heat: HeatModel | None, profile: ServiceProfile, solver: Solver, scv: float, phases: Phases | None
+) -> FloatArray:
+    """Highest rate within temperature and power; infinite where saturation comes first or nothing is asked."""
+    if heat is None:
+        return np.full(profile.size, np.inf)
+    return heat.rate_limit(profile, solver.saturation_per_s, lambda rates: solver.at(rates, scv, False, phases=phases))
 
 
 def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:

@@ -16,6 +16,7 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.designs import evaluate, reuses, solve_cached
 from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.estimate import solver_of
+from hydra_dse.estimator.explain_package import PackageRow, package_row
 from hydra_dse.estimator.explain_reuse import PrefixPoint, prefix_point
 from hydra_dse.estimator.explain_roles import RoleChangeRow, RoleStateRow, explain_roles
 from hydra_dse.estimator.lengths import moments_of
@@ -108,6 +109,7 @@ class Explanation:
         roles: role states of an elastic design; none of others.
         role_changes: what a change from one to the next costs.
         prefix: the prefix cache on its curve of hits over capacity; `null` where there is none, or nothing to find.
+        package: area, cost, power and temperature; `null` of a design that cannot serve.
     """
 
     rate_requests_per_s: float | None
@@ -118,6 +120,7 @@ class Explanation:
     roles: tuple[RoleStateRow, ...] = ()
     role_changes: tuple[RoleChangeRow, ...] = ()
     prefix: PrefixPoint | None = None
+    package: PackageRow | None = None
 
 
 def explain(
@@ -128,7 +131,7 @@ def explain(
     Raises:
         InputError: as of `evaluate`.
     """
-    [evaluation] = evaluate([design], workload, calibration)
+    [evaluation] = evaluate([design], workload, calibration, temperature=True)
     model = workload.models[workload.classes[0].model_index]
     placed, violations = (design, ()) if design.placement is not None else place_design(design, model, seed)
     if violations:
@@ -174,6 +177,7 @@ def _explained(design: Design, model: Model, course: Sequence[Piece], calibratio
         notes=_notes(float(rate[0]), float(solution.served_per_s[0]), len(course)),
         roles=roles[0],
         role_changes=roles[1],
+        package=package_row(design, profile, solution),
     )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from hydra_dse.config.technology import load_technology
 from hydra_dse.hardware.components import Package
@@ -87,7 +88,12 @@ class PackageCost:
 
 def technology_of(package: Package) -> Technology:
     """The technology that a package is made with."""
-    return package.technology or load_technology()
+    return package.technology or _default()
+
+
+@cache
+def _default() -> Technology:
+    return load_technology()
 
 
 def package_cost(package: Package) -> PackageCost:

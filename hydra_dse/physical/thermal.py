@@ -97,6 +97,11 @@ class Heat:
         return np.fmax(self.die_c, self.dram_c)
 
 
+def modelled(package: Package) -> bool:
+    """Whether a package is cooled by its technology; a product comes with a cooler of its own."""
+    return any(not group.chiplet.memory_bytes for group in package.dies)
+
+
 _KNOWN: dict[tuple[int, int], tuple[Topology, Cooling, Influence]] = {}
 _KEPT = 64
 

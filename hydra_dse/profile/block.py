@@ -42,6 +42,21 @@ class Iteration:
     die_busy_s: Mapping[str, FloatArray]
 
 
+@dataclass(frozen=True, eq=False)
+class Spent:
+    """Dynamic energy of an iteration by what it is spent on; arrays of shape (designs, k).
+
+    Attributes:
+        dies_j: in the dies of each die group.
+        memory_j: in memory stacks; experts placed whole count here with all they cost.
+        links_j: on NoI links.
+    """
+
+    dies_j: Mapping[str, FloatArray]
+    memory_j: FloatArray
+    links_j: FloatArray
+
+
 class PoolBlock:
     """Rows of one signature.
 
@@ -96,6 +111,24 @@ class PoolBlock:
             left = Evaluation(self, _turned(part), where, self.linear.left)
             costs, energy, sites, links = _joined(costs, left, energy, sites, links)
         return self._advanced(costs, energy, sites, links, in_flight)
+
+    def spent(self, batch: Batch, rows: IntArray, in_flight: Number) -> Spent:
+        """Return what the dynamic energy of an iteration is spent on."""
+        part = split(batch, in_flight)
+        where, shape = as_slice(rows), _shape(part, len(rows))
+        costs = self.linear.costs(part, where, shape, totals=True)
+        dies, patterns, kinds = self.linear.die_j(part, where, shape), costs.pattern_bytes, costs.kind_bytes
+        lumped: Number = 0.0
+        if self.linear.left:
+            left = Evaluation(self, _turned(part), where, self.linear.left)
+            dies = dies + np.stack([np.broadcast_to(one, shape[::-1]).T for one in left.each_die_j()], axis=1)
+            patterns = patterns + np.stack([np.broadcast_to(x, shape[::-1]).T for x in left.pattern_bytes], axis=1)
+            lumped = np.broadcast_to(left.energy_j, shape[::-1]).T
+        times = np.asarray(in_flight).reshape(-1, 1)
+        per_kind = np.repeat(self.site_j[:, where].T, [1, 2] * (len(self.site_j) // 2), axis=1)
+        memory = (per_kind[:, :, None] * kinds).sum(axis=1) + lumped
+        links = (self.hop_j[:, where].T[:, None] @ patterns)[:, 0]
+        return Spent({name: dies[:, n] * times for n, name in enumerate(self.names)}, memory * times, links * times)
 
     def _advanced(
         self, costs: LinearCosts, energy: FloatArray, sites: FloatArray, links: FloatArray, in_flight: Number

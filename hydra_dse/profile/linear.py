@@ -78,6 +78,8 @@ class LinearOperators:
         sums = [maker.dense(sums) for sums in (maker.times(order), maker.totals(order))]
         self.timed = self.bounds + sums[0].shape[1]
         self.features = maker.features
+        self._maker, self._order = maker, order
+        self._die_matrix: FloatArray | None = None
         size = len(self.features.index)
         whole = [_widened(one, size) for one in (*(bound for rank in ranks for bound in rank), *sums)]
         self.matrix = np.ascontiguousarray(np.concatenate(whole, axis=1))
@@ -104,6 +106,13 @@ class LinearOperators:
             pattern_bytes=found[:, end : end + self.patterns],
             kind_bytes=found[:, end + self.patterns :],
         )
+
+    def die_j(self, batch: Batch, rows: IntArray | slice, shape: tuple[int, int]) -> FloatArray:
+        """Joules in the dies of each die group, shape (designs, die groups, k); its matrix is made when asked for."""
+        if self._die_matrix is None:
+            made = self._maker.dense(self._maker.die_totals(self._order))
+            self._die_matrix = _widened(made, len(self.features.index))
+        return np.asarray(self._die_matrix[rows] @ self.features.values(batch, shape, rows))
 
     def _largest(self, found: FloatArray) -> FloatArray:
         """The largest bound of each operator, shape (designs, operators, k); written over the first ones."""
@@ -271,6 +280,15 @@ class _Maker:
             for die in self.table.group_dies[group]:
                 energy = added(energy, scaled(self._die_energy(number, die), count))
         return [energy, *patterns, *kinds]
+
+    def die_totals(self, numbers: Sequence[int]) -> list[Form]:
+        """Energy in the dies of each die group, of all instances."""
+        found: list[Form] = [{} for _ in self.table.names]
+        for number in numbers:
+            mapped = self.table.operators[number]
+            for die in self.table.group_dies[mapped.group]:
+                found[die] = added(found[die], scaled(self._die_energy(number, die), mapped.operator.count))
+        return found
 
     def _die_energy(self, number: int, die: int) -> Form:
         """Of the dies of a kind for one instance, as in `operator_cost.die_energy_j`."""

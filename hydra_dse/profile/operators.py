@@ -205,6 +205,13 @@ class Evaluation:
     def die_energy_j(self) -> Number:
         """Energy of all dies, as the sum of `operator_cost.die_energy_j` over operators and dies."""
         energy: Number = 0.0
+        for joules in self.each_die_j():
+            energy = energy + joules
+        return energy
+
+    def each_die_j(self) -> list[Number]:
+        """Energy in the dies of each die group, experts placed whole excepted."""
+        found: list[Number] = [0.0] * len(self.block.count)
         for (group, style), (matmul, vector, passed, copied) in self.work.items():
             for die in self.block.group_dies[group]:
                 rates = self.rates[die]
@@ -213,9 +220,9 @@ class Evaluation:
                 count, share = self.block.count[die, self.rows], self.block.share[group, die, self.rows]
                 factors = (rates.joules_per_flop, rates.joules_per_vector_flop, rates.joules_per_sram_byte)
                 for amount, joules in zip((matmul, vector, passed), factors, strict=True):
-                    energy = energy + amount * (count * share * joules)
-                energy = energy + copied * (count * rates.joules_per_sram_byte)
-        return energy
+                    found[die] = found[die] + amount * (count * share * joules)
+                found[die] = found[die] + copied * (count * rates.joules_per_sram_byte)
+        return found
 
     def _part(self, group: int, die: int, uneven: Number) -> DieShare:
         return DieShare(self.block.share[group, die, self.rows], uneven, self.block.parallelism[group])

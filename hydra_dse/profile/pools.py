@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch, Number
 from hydra_dse.network_load import pair_speeds
-from hydra_dse.profile.block import PoolBlock
+from hydra_dse.profile.block import PoolBlock, Spent
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -102,6 +102,19 @@ class ProfiledPool:
     def energy_j(self, batch: Batch) -> FloatArray:
         """Dynamic joules in that time, shape (n, k)."""
         return self.outcome(batch).energy_j
+
+    def spent(self, batch: Batch) -> Spent:
+        """What the dynamic energy is spent on, shape (n, k) each."""
+        shape = (self.size, width_of(batch, self.size))
+        dies = {name: np.zeros(shape) for name in self.names}
+        memory, links = np.full(shape, np.nan), np.full(shape, np.nan)
+        for member in self.members:
+            for designs, rows in chunks(member.designs, member.rows, shape[1]):
+                found = member.block.spent(take(batch, designs, shape), rows, _flight(self.in_flight[designs]))
+                memory[designs], links[designs] = found.memory_j, found.links_j
+                for name, joules in found.dies_j.items():
+                    dies[name][designs] = joules
+        return Spent(dies, memory, links)
 
     def outcome(self, batch: Batch) -> Outcome:
         """All of it; the last few batches (by identity) are remembered, times of them included."""

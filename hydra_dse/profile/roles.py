@@ -14,6 +14,7 @@ from hydra_dse.mapping import RolePlan, map_design, precision_of, role_plan, swi
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch
 from hydra_dse.network_load import LinkLoad, link_capacity
+from hydra_dse.profile.block import Spent
 from hydra_dse.profile.hardware import HardwareTable
 from hydra_dse.profile.members import members_of
 from hydra_dse.profile.nouns import PoolModel, RoleProfile, ServiceProfile
@@ -41,6 +42,15 @@ class MergedPool:
     def energy_j(self, batch: Batch) -> FloatArray:
         """As of the pool."""
         return self.pool.energy_j(batch)
+
+    def spent(self, batch: Batch) -> Spent:
+        """What the dynamic energy is spent on, by die group of the design."""
+        found = self.pool.spent(batch)
+        merged: dict[str, FloatArray] = {}
+        for name, joules in found.dies_j.items():
+            whole, _ = self.parts.get(name, (name, None))
+            merged[whole] = merged.get(whole, np.zeros_like(joules)) + joules
+        return replace(found, dies_j=merged)
 
     def busy_s(self, batch: Batch) -> Mapping[str, FloatArray]:
         """Busy seconds by die group of the design, of `"hbm"` and `"noi"`."""

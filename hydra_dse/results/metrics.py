@@ -82,6 +82,11 @@ _OTHERS = (
     Metric("rejected_share", "1", MINIMISE, "share of requests refused", "rejected"),
     Metric("energy_j_per_token", "J/token", MINIMISE, "energy per output token", "energy"),
     Metric("power_w", "W", MINIMISE, "mean power of the package", "power"),
+    Metric(
+        "hot_power_w", "W", MINIMISE, "power with leakage and refresh at the temperatures of the package", "hot power"
+    ),
+    Metric("leakage_w", "W", MINIMISE, "leakage of the dies at their temperatures", "leakage"),
+    Metric("peak_temperature_c", "°C", MINIMISE, "hottest die or memory stack", "peak temperature"),
     Metric("area_mm2", "mm²", MINIMISE, "silicon area of dies", "silicon"),
     Metric("interposer_mm2", "mm²", MINIMISE, "interposer area", "interposer"),
     Metric(
@@ -121,6 +126,8 @@ SIMULATED_ONLY = (*(f"ttft_scheduled_{share}_s" for share in ("p50", "p90", "p99
 """Metrics that only a simulation knows: the estimator has no distribution of them."""
 SCENARIOS_ONLY = ("saturation_per_ttft_tokens_per_s2",)
 """Metrics that are computed where an experiment has scenarios, whose rates are shares of what can be sustained."""
+THERMAL = ("hot_power_w", "leakage_w", "peak_temperature_c")
+"""Metrics that take a solution for heat: computed where they are asked for."""
 NEEDS_SLO = ("goodput_requests_per_s", "max_rate_requests_per_s", "slo_attainment")
 """Metrics that exist where the workload states an SLO."""
 NEEDS_PREFIXES = ("prefix_hit_share",)

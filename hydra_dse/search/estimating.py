@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.results.metrics import THERMAL
 from hydra_dse.search.scores import ScoreTable
 
 PLACEMENT_SEED = 0
@@ -23,6 +24,7 @@ class EstimatorScorer:
         self._workload = experiment.workload
         self._calibration = experiment.calibration
         wanted = (*experiment.objectives, *(bound.metric for bound in experiment.bounds))
+        self._temperature = any(name in wanted for name in THERMAL)
         self._max_rate = MAX_RATE in wanted  # a bisection of about 12 solutions: only where it is asked for
 
     def score(self, points: Sequence[Point]) -> ScoreTable:
@@ -30,6 +32,8 @@ class EstimatorScorer:
         from hydra_dse.estimator import estimate_designs
 
         designs = [self._space.build(point) for point in points]
-        table = estimate_designs(designs, self._workload, self._calibration, max_rate=self._max_rate)
+        table = estimate_designs(
+            designs, self._workload, self._calibration, max_rate=self._max_rate, temperature=self._temperature
+        )
         identities = tuple(design.identity for design in designs)
         return ScoreTable(identities, table.metrics, table.violations, table.low, table.high)

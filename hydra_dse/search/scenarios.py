@@ -18,7 +18,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.model.blocks import Model
 from hydra_dse.results import Violation, metric
 from hydra_dse.results.aggregates import AT, Aggregate, aggregate_of, shares
-from hydra_dse.results.metrics import MAXIMISE, NEEDS_SLO
+from hydra_dse.results.metrics import MAXIMISE, NEEDS_SLO, THERMAL
 from hydra_dse.search.estimating import MAX_RATE, PLACEMENT_SEED
 from hydra_dse.search.pareto import FloatArray
 from hydra_dse.search.references import RATE, References
@@ -87,6 +87,7 @@ class ScenarioEstimator:
             self.experiment.calibration,
             percentiles=any(part in name for name in self.metrics for part in _PERCENTILES),
             max_rate=MAX_RATE in self.metrics,
+            temperature=any(name in self.metrics for name in THERMAL),
         )
         wanted = [name for name in dict.fromkeys([*_ALWAYS, *self.metrics]) if name != PER_TTFT]
         metrics = {name: np.full(len(placed), np.nan) for name in wanted}

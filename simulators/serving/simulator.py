@@ -35,7 +35,7 @@ from simulators.serving.metrics import (
     add_service_levels,
 )
 from simulators.serving.mix import Mix, MixOutcome, serve
-from simulators.serving.package_metrics import add_package
+from simulators.serving.package_metrics import add_heat, add_package
 from simulators.serving.reuse_metrics import add_reuse
 from simulators.serving.run import Outcome, warm_requests
 from simulators.serving.target import next_replications, target_note
@@ -224,8 +224,9 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     components = components_of(
         design, [ledger for run in ledgers for ledger in run], sum(outcome.window_s for outcome in windows), parts
     )
+    hot = add_heat(summary, design, components)
     notes = tuple(_notes(summary, outcomes, inputs))
-    return Evaluation("simulated", summary.metrics, summary.intervals, notes=notes, components=components)
+    return Evaluation("simulated", summary.metrics, summary.intervals, hot, notes, components)
 
 
 def _in_order(mix: Mix) -> Mix:
