@@ -125,7 +125,7 @@ def test_a_gpu_has_no_links_and_its_decode_is_bound_by_memory(gpu):
 def test_the_same_estimate_stands_above_it(split):
     from hydra_dse.estimator import evaluate
 
-    assert split[0] == evaluate([SMALL], CHAT, CALIBRATION)[0]
+    assert split[0] == evaluate([SMALL], CHAT, CALIBRATION, temperature=True)[0]
 
 
 def test_a_design_that_cannot_be_placed_has_nothing_to_explain():
