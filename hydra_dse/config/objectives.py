@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,10 @@ from hydra_dse.results.metrics import (
     NEITHER,
     SCENARIOS_ONLY,
     SIMULATED_ONLY,
+    THERMAL,
     UTILIZATION,
 )
+from hydra_dse.workload import pieces
 from hydra_dse.workload.nouns import Workload
 
 if TYPE_CHECKING:
@@ -101,8 +104,17 @@ def _message(name: str, workload: Workload | None, groups: Sequence[str] | None,
         return f"{name!r} has no better direction; use it in constraints"
     if name in NEEDS_SLO and workload is not None and not workload.promises:
         return f"{name!r} needs an SLO, and workload {workload.name!r} states none; add `slo` to it or drop the metric"
+    if name in THERMAL and workload is not None and not _steady(workload):
+        return f"{name!r} is estimated of one model under a load that does not change; drop it or change the workload"
     if name in NEEDS_PREFIXES and workload is not None and not workload.has_prefixes:
         return f"{name!r} needs requests with common prefixes, and workload {workload.name!r} has none"
     if name in NEEDS_SESSIONS and workload is not None and not workload.has_sessions:
         return f"{name!r} needs sessions of several turns, and workload {workload.name!r} has none"
     return None
+
+
+def _steady(workload: Workload) -> bool:
+    """Whether requests are of one model and arrive at one mean rate, alike at all times."""
+    return len({kind.model_index for kind in workload.classes}) == 1 and not math.isfinite(
+        pieces(workload)[0].duration_s
+    )
