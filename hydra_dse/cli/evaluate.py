@@ -29,7 +29,9 @@ workload_option = click.option(
 )
 model_option = click.option("--model", metavar="CONFIG", help="Model to serve instead of the workload's own.")
 calibration_option = click.option(
-    "--calibration", default="default", show_default=True, metavar="NAME_OR_FILE", help="Efficiencies of the dies."
+    "--calibration",
+    metavar="NAME_OR_FILE",
+    help="Efficiencies of the dies.  [default: default, for a design of a run: the run's]",
 )
 
 
@@ -148,7 +150,7 @@ def estimate(
     design: str,
     workload: str,
     model: str | None,
-    calibration: str,
+    calibration: str | None,
     explained: bool,
     max_rate: bool,
     draws: int,
@@ -157,10 +159,12 @@ def estimate(
 ) -> None:
     """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
     from hydra_dse.cli.basis_tables import basis_json, print_basis
+    from hydra_dse.cli.runs import calibration_for
     from hydra_dse.config import load_calibration
     from hydra_dse.errors import Fault, InputError
     from hydra_dse.estimator import evaluate
 
+    calibration = calibration_for(design, calibration)
     loaded, served = load_pair(design, workload, model, overrides)
     if max_rate and not served.promises:
         raise InputError(Fault(f"workload {served.name!r} states no SLO; add --set workload.slo.ttft=…", "--max-rate"))
@@ -197,7 +201,7 @@ def estimate(
 @click.option(
     "--calibration",
     metavar="NAME_OR_FILE",
-    help="Efficiencies of the dies.  [default: default, under the workload of a run: the run's]",
+    help="Efficiencies of the dies.  [default: default, for a design of a run: the run's]",
 )
 @click.option(
     "--requests", type=click.IntRange(10, 10**7), default=2000, show_default=True, help="Requests per replication."
@@ -267,7 +271,7 @@ def simulate(
 ) -> None:
     """Run DESIGN (a YAML file, or RUN:ID) through the discrete-event simulator."""
     from hydra_dse.cli.bundles import TraceOptions, simulate_into, told
-    from hydra_dse.cli.runs import calibration_of_run
+    from hydra_dse.cli.runs import calibration_for
     from hydra_dse.cli.simulation import Simulation, target_of
     from hydra_dse.errors import Fault, InputError
 
@@ -275,7 +279,7 @@ def simulate(
         design,
         workload,
         model,
-        calibration or ("default" if workload is not None else calibration_of_run(design)),
+        calibration_for(design, calibration),
         requests,
         replications,
         seed,

@@ -46,6 +46,13 @@ def calibration_of_run(ref: str) -> str:
     return calibration_of(_run(ref))
 
 
+def calibration_for(ref: str, named: str | None) -> str:
+    """The calibration of a design: as named, else that of its run, else `default`."""
+    if named is not None:
+        return named
+    return "default" if run_and_identity(ref) is None else calibration_of_run(ref)
+
+
 def calibration_of(run: str) -> str:
     """Name or file of the calibration of a run.
 

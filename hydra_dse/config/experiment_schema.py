@@ -99,6 +99,6 @@ class ExperimentSection(Section):
     constraints: tuple[ConstraintSection, ...] = ()
     search: SearchSection = SearchSection()
     validation: ValidationSection = ValidationSection()
-    calibration: Name = "default"
+    calibration: Name = "measured"
     scenarios: ScenariosSection | None = None
     inputs: tuple[InputSection, ...] = ()

@@ -171,7 +171,7 @@ class _Builder:
 
     def _calibration(self) -> CalibrationSet:
         if self.document.data.get("calibration") is None:
-            return load_calibration("default")
+            return load_calibration("measured")
         if looks_like_path(str(self.document.data["calibration"])):
             self.inputs.append(find_from(self.document, ("calibration",), "calibrations").resolve())
         return load_from(self.document, ("calibration",), load_calibration)
