@@ -55,6 +55,7 @@ FILES: dict[str, tuple[type[Section], ...]] = {
         experiment_schema.SearchSection,
         experiment_schema.ValidationSection,
         experiment_schema.ScenariosSection,
+        experiment_schema.DynamicSection,
         experiment_schema.InputSection,
     ),
     "Workload": (

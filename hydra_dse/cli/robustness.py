@@ -51,6 +51,7 @@ def robustness(
 
     EXPERIMENT (a YAML file or a bundled name) names scenarios. Searches for the best design of each, for a generalist
     of all, and for generalists that do not know one of the models; prints what each keeps of the scenarios' own best.
+    An EXPERIMENT with a section `dynamic` compares task maps under a load that shifts, in simulation.
 
     RUN (the directory of a sweep): draws calibrations from their intervals and prints how likely each design of the
     front is in front, and the best of each objective.
@@ -72,6 +73,12 @@ def robustness(
     extra += [f"search.seed={seed}"] if seed is not None else []
     loaded = load_experiment(target, [*overrides, *extra])
     directory = out or Path("runs") / f"{loaded.name}-robustness"
+    if loaded.dynamic is not None:
+        from hydra_dse.cli.dynamic import compare_maps
+
+        words = ["hydra-dse", *sys.argv[1:]]
+        compare_maps(loaded, directory, workers, words, resume=resume, quiet=quiet, as_json=as_json)
+        return
     with StudyBar(f"robustness {loaded.name}", "estimates", quiet or as_json) as bar:
         result = run_study(
             loaded,

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from hydra_dse.config.faults import at_key
-from hydra_dse.config.fields import Count, Name, Number, PositiveCount, Rate, Section, Share, Text
+from hydra_dse.config.fields import Count, Name, Number, PositiveCount, Rate, Seconds, Section, Share, Text
 
+PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 SAMPLERS = ("nsga2", "nsga3", "random", "tpe", "qmc")
 
 
@@ -77,6 +78,35 @@ class ScenariosSection(Section):
         return self
 
 
+class DynamicSection(Section):
+    """Task maps under a load that shifts: which of them, how fast it shifts, and how much is offered."""
+
+    task_maps: Annotated[tuple[Literal["static", "fcfs", "stealing", "elastic"], ...], Field(min_length=2)] = (
+        "static",
+        "fcfs",
+        "stealing",
+        "elastic",
+    )
+    cycles: Annotated[tuple[PositiveSeconds, ...], Field(min_length=1, max_length=64)]
+    loads: Annotated[tuple[Annotated[Share, Field(gt=0)], ...], Field(min_length=1, max_length=16)] = (0.8,)
+    least_cycles: Annotated[PositiveCount, Field(le=1000)] = 4
+    role_up_prompts: PositiveCount = 2
+    role_down_prompts: Count = 0
+    role_unit_dies: PositiveCount = 1
+    role_units_to_prefill: Count = 1
+    role_units_to_decode: Count = 0
+
+    @model_validator(mode="after")
+    def _each_once(self) -> DynamicSection:
+        for key in ("task_maps", "cycles", "loads"):
+            values = getattr(self, key)
+            if len(set(values)) < len(values):
+                raise at_key(key, "a value is listed twice")
+        if self.role_down_prompts >= self.role_up_prompts:
+            raise at_key("role_down_prompts", f"must be fewer than role_up_prompts = {self.role_up_prompts}")
+        return self
+
+
 class InputSection(Section):
     """A file that a stored experiment was read from."""
 
@@ -101,4 +131,5 @@ class ExperimentSection(Section):
     validation: ValidationSection = ValidationSection()
     calibration: Name = "measured"
     scenarios: ScenariosSection | None = None
+    dynamic: DynamicSection | None = None
     inputs: tuple[InputSection, ...] = ()

@@ -24,6 +24,7 @@ from hydra_dse.config.spaces import plain_space, space_of
 from hydra_dse.config.workloads import LoadedWorkload, build_workload, override_workload, parsed
 from hydra_dse.design.experiment import (
     Bound,
+    DynamicSettings,
     Experiment,
     InputFile,
     ScenarioSettings,
@@ -93,6 +94,7 @@ class _Builder:
             self.inputs.extend(workload.inputs if workload is not None else ())
             self.faults.extend(self._changes(section))
             self._read_scenarios(section)
+            self._check_dynamic(section, workload)
             served = workload.workload if workload is not None else None
             served_by = tuple(die_groups(space[1])) if space is not None else None
             several = self.scenarios.settings.items if self.scenarios is not None else ()
@@ -112,8 +114,21 @@ class _Builder:
             calibration=calibration,
             resolved=resolved,
             inputs=self._digests(section),
+            dynamic=_dynamic(section),
             scenarios=self.scenarios.settings if self.scenarios is not None else ScenarioSettings(),
         )
+
+    def _check_dynamic(self, section: ExperimentSection, loaded: LoadedWorkload | None) -> None:
+        """A study of task maps needs a load that shifts again and again, and promises to keep."""
+        if section.dynamic is None or loaded is None:
+            return
+        workload = loaded.workload
+        if not workload.shifts or workload.cycle_s is None:
+            message = f"needs shifts that repeat, and workload {workload.name!r} has none; give it `shifts` and `cycle`"
+            self.faults.append(self.document.fault(("dynamic",), message))
+        if not workload.promises:
+            message = f"needs an SLO, and workload {workload.name!r} states none; add `slo` to it or to its classes"
+            self.faults.append(self.document.fault(("dynamic",), message))
 
     def _read_scenarios(self, section: ExperimentSection) -> None:
         self.scenarios = scenarios_of(self.document, section, self._workload)
@@ -197,6 +212,14 @@ class _Builder:
                 plain[key] = str(find_from(self.document, (key,), kind).resolve())
         plain["inputs"] = [vars(item) for item in self._digests(section)]
         return dict(to_plain(plain))
+
+
+def _dynamic(section: ExperimentSection) -> DynamicSettings | None:
+    given = section.dynamic
+    if given is None:
+        return None
+    policy = {name: value for name, value in given.model_dump().items() if name.startswith("role_")}
+    return DynamicSettings(given.task_maps, given.cycles, given.loads, given.least_cycles, policy)
 
 
 def die_groups(space: Mapping[str, object]) -> Iterator[str]:

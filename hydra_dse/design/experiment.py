@@ -76,6 +76,25 @@ class ScenarioSettings:
 
 
 @dataclass(frozen=True)
+class DynamicSettings:
+    """A study of task maps under a load that shifts.
+
+    Attributes:
+        task_maps: to compare; the first is what others are compared with.
+        cycles_s: lengths that the workload's cycle of shifts is stretched to.
+        loads: offered rates as shares of the highest one that meets the SLO (first map, mean mix, estimated).
+        least_cycles: of a run, which may so have more requests than `validation` says.
+        policy: fields of the policy of maps whose dies move, by name.
+    """
+
+    task_maps: tuple[str, ...]
+    cycles_s: tuple[float, ...]
+    loads: tuple[float, ...] = (0.8,)
+    least_cycles: int = 4
+    policy: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class InputFile:
     """An input of a run, by absolute path and SHA-256 digest."""
 
@@ -92,6 +111,7 @@ class Experiment:
         bounds: constraints on metrics.
         resolved: the experiment as plain data with all defaults written out (what a run directory stores).
         inputs: files read, for provenance.
+        dynamic: task maps under shifting loads, where the experiment is such a study.
         scenarios: loads that aggregated objectives look at; none in most experiments.
     """
 
@@ -106,3 +126,4 @@ class Experiment:
     resolved: Mapping[str, object] = field(default_factory=dict)
     inputs: tuple[InputFile, ...] = ()
     scenarios: ScenarioSettings = field(default_factory=ScenarioSettings)
+    dynamic: DynamicSettings | None = None

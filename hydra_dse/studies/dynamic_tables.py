@@ -1,0 +1,164 @@
+"""Tables of a study of task maps: service by map and load, recovery after shifts, and what a map gains on the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from hydra_dse.studies.dynamic_loads import Load
+from hydra_dse.studies.dynamic_simulation import BINS, METRICS, MapRun
+
+PAYS, COSTS, UNDECIDED = "pays", "costs", "undecided"
+
+
+@dataclass(frozen=True)
+class MapRow:
+    """A task map under a load: metric → mean and 95 % interval over the replications.
+
+    Attributes:
+        recovery_s: by phase of the cycle, time after its start until the share of requests that meet their SLO stays at
+            the promised one until the next shift; 0 where it never falls below, NaN where it does not come back.
+    """
+
+    share: float
+    rate_per_s: float
+    task_map: str
+    load: Load
+    values: Mapping[str, tuple[float, float, float]]
+    recovery_s: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A map against the first one under the same load, paired by replication.
+
+    Attributes:
+        attainment: difference of SLO attainment with its 95 % interval.
+        p99_ratio: of TTFT p99, below 1 in favour of the map, with its interval.
+        verdict: `pays` or `costs` where the interval of the attainment's difference lies on one side of 0, or, where
+            both maps attain all, that of the ratio on one side of 1; else `undecided`.
+    """
+
+    share: float
+    task_map: str
+    load: Load
+    attainment: tuple[float, float, float]
+    p99_ratio: tuple[float, float, float]
+    verdict: str
+
+
+def rows_of(
+    records: Mapping[MapRun, Mapping[str, Any]],
+    loads: Sequence[Load],
+    maps: Sequence[str],
+    share: float,
+    rate_per_s: float,
+    promised: float,
+) -> list[MapRow]:
+    """One row for each map and load at one mean rate."""
+    rows = []
+    for load in loads:
+        for task_map in maps:
+            mine = [
+                record
+                for run, record in records.items()
+                if (run.task_map, run.load, run.rate_per_s) == (task_map, load.name, rate_per_s)
+            ]
+            values = {name: interval([_number(record["metrics"][name]) for record in mine]) for name in METRICS}
+            rows.append(MapRow(share, rate_per_s, task_map, load, values, recovery(mine, load, promised)))
+    return rows
+
+
+def recovery(records: Sequence[Mapping[str, Any]], load: Load, promised: float) -> tuple[float, ...]:
+    """Time to recover by phase, of all replications together; empty for a load at rest."""
+    if load.cycle_s is None:
+        return ()
+    lengths = np.diff([*load.starts_s, load.cycle_s])
+    found = []
+    for number, length in enumerate(lengths.tolist()):
+        count = np.sum([record["phases"][number]["requests"] for record in records], axis=0)
+        met = np.sum([record["phases"][number]["met"] for record in records], axis=0)
+        with np.errstate(invalid="ignore"):
+            below = np.where(count > 0, met / count, 1.0) < promised
+        last = int(np.flatnonzero(below)[-1]) if below.any() else -1
+        found.append(math.nan if last == BINS - 1 else (last + 1) * length / BINS)
+    return tuple(found)
+
+
+def gains_of(
+    records: Mapping[MapRun, Mapping[str, Any]], loads: Sequence[Load], maps: Sequence[str], share: float, rate: float
+) -> list[Gain]:
+    """Every map but the first against the first, load by load."""
+    found = []
+    for load in loads:
+        for task_map in maps[1:]:
+            pairs = _pairs(records, load, (maps[0], task_map), rate)
+            apart = interval([other["slo_attainment"] - own["slo_attainment"] for own, other in pairs])
+            with np.errstate(all="ignore"):
+                logs = [np.log(np.float64(other["ttft_p99_s"]) / own["ttft_p99_s"]) for own, other in pairs]
+            ratio = interval([float(value) for value in logs])
+            low, middle, high = (math.exp(ratio[at]) for at in (1, 0, 2))
+            verdict = _verdict(apart, ratio)
+            found.append(Gain(share, task_map, load, apart, (middle, low, high), verdict))
+    return found
+
+
+def breakeven(gains: Sequence[Gain], task_map: str, share: float) -> tuple[float | None, float | None]:
+    """The shortest cycle from which on a map pays at all longer ones, and the longest at which it does not.
+
+    None for the first where it does not pay even at the longest, for the second where it pays at all.
+    """
+    mine = sorted(
+        (gain for gain in gains if gain.load.cycle_s is not None and (gain.task_map, gain.share) == (task_map, share)),
+        key=lambda gain: gain.load.cycle_s or 0.0,
+    )
+    shortest, longest = None, None
+    for gain in reversed(mine):
+        if gain.verdict != PAYS:
+            longest = gain.load.cycle_s
+            break
+        shortest = gain.load.cycle_s
+    return shortest, longest
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and 95 % interval of independent values by Student's t; no width for a single one."""
+    count = len(values)
+    mean = float(np.mean(values)) if count else math.nan
+    if count < 2:
+        return mean, math.nan, math.nan
+    half = float(stdtrit(count - 1, 0.975)) * float(np.std(values, ddof=1)) / math.sqrt(count)
+    return mean, mean - half, mean + half
+
+
+def _pairs(
+    records: Mapping[MapRun, Mapping[str, Any]], load: Load, maps: tuple[str, str], rate: float
+) -> list[tuple[dict[str, float], dict[str, float]]]:
+    numbers = sorted({run.replication for run in records})
+    found = []
+    for number in numbers:
+        sides = [records.get(MapRun(name, load.name, rate, number)) for name in maps]
+        if all(side is not None for side in sides):
+            first, second = (
+                {name: _number(value) for name, value in side["metrics"].items()} for side in sides if side is not None
+            )
+            found.append((first, second))
+    return found
+
+
+def _verdict(apart: tuple[float, float, float], log_ratio: tuple[float, float, float]) -> str:
+    _, low, high = apart
+    if low > 0.0 or high < 0.0:
+        return PAYS if low > 0.0 else COSTS
+    if low == high == 0.0 and (log_ratio[2] < 0.0 or log_ratio[1] > 0.0):
+        return PAYS if log_ratio[2] < 0.0 else COSTS
+    return UNDECIDED
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
