@@ -118,7 +118,8 @@ class _Meter:
     def __init__(self, experiment: Experiment, roles: Sequence[Role], progress: StudyProgress | None) -> None:
         scenarios = len(experiment.scenarios.items)
         self._total = sum(len(role.seen) for role in roles) * experiment.search.trials
-        self._total += scenarios * len(roles)
+        measured = 1 if experiment.scenarios.load is None else 2  # the probed designs, and again for their ranks
+        self._total += scenarios * (len(roles) + (measured + 1) * len(probe_points(experiment)))
         self._done = 0
         self._progress = progress
         self.doing = ""
