@@ -41,12 +41,14 @@ class TraceOptions:
 
 
 def simulate_into(run: Simulation, folder: Path, traces: TraceOptions) -> Evaluation:
-    """Run a simulation and write its bundle; an infeasible design leaves card, script and metrics, but no traces.
+    """Run a simulation and write its bundle.
+
+    An infeasible design leaves card, script and metrics, but no traces; so does a task map that moves dies.
 
     Raises:
         InputError: a fault of an input, a bad window, or a folder that holds something else.
     """
-    from hydra_dse.bundle.writing import BundleWriter, Recipe, card_of, parse_window
+    from hydra_dse.bundle.writing import BundleWriter, Recipe, RecordsOnly, card_of, parse_window
     from hydra_dse.cli.options import evaluation_json
 
     window, most_bytes = parse_window(traces.window), traces.most_bytes()
@@ -55,8 +57,16 @@ def simulate_into(run: Simulation, folder: Path, traces: TraceOptions) -> Evalua
     recipe = Recipe((*run.command(), *traces.words()), _inputs(run), settings)
     card = card_of(placed, workload, run.rates, _about(run))
     writer = BundleWriter(folder, card, recipe, window, traces.compress, most_bytes)
-    evaluation = run.evaluate(writer.sink)
-    writer.finish(evaluation_json(evaluation, run.provenance()))
+    moving = placed.policy.task_map != "static"
+    evaluation = run.evaluate(RecordsOnly(writer.sink) if moving else writer.sink)
+    missing = ""
+    if not evaluation.feasible:
+        missing = "the design is infeasible"
+    elif moving:
+        missing = (
+            f"task_map: {placed.policy.task_map} moves dies between pools, and a trace gives every engine its dies"
+        )
+    writer.finish(evaluation_json(evaluation, run.provenance()), missing)
     return evaluation
 
 
@@ -69,7 +79,7 @@ def told(folder: Path) -> str:
     block: Any = load_yaml(folder / f"{folder.resolve().name}.yaml").data[BLOCK]
     files = [folder / trace["file"] for trace in block["traces"]]
     if not files:
-        return f"bundle: {folder}, without traces"
+        return f"bundle: {folder}, without traces: {block['traces_missing']}"
     size = as_text(float(sum(file.stat().st_size for file in files)), "bytes", 3)
     window = block["window"]
     cut = "; the window closed at --trace-limit" if window["cut"] else ""

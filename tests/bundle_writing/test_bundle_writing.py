@@ -26,7 +26,7 @@ from hydra_dse.bundle.writing import (
     sha256,
 )
 from hydra_dse.bundle.writing import names as our_names
-from hydra_dse.cli.bundles import simulation_of
+from hydra_dse.cli.bundles import simulation_of, told
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.errors import InputError
 from hydra_dse.model.counts import total_parameters
@@ -278,10 +278,14 @@ def test_a_window_that_is_none_is_refused(text: str) -> None:
         parse_window(text)
 
 
-def test_task_maps_that_move_dies_are_refused(tmp_path: Path) -> None:
-    overrides = (*SMALL.overrides, "design.policy.task_map=elastic")
-    with pytest.raises(InputError, match="task_map"):
-        written(tmp_path / "elastic", replace(SMALL, overrides=overrides))
+def test_a_task_map_that_moves_dies_leaves_a_bundle_without_traces_that_says_why(tmp_path: Path) -> None:
+    run = replace(SMALL, overrides=(*SMALL.overrides, "design.policy.task_map=elastic"))
+    assert written(tmp_path / "elastic", run).feasible
+    assert "without traces: task_map: elastic moves dies" in told(tmp_path / "elastic")
+    assert {path.name for path in (tmp_path / "elastic").iterdir()} == {
+        "elastic.yaml", "run.sh", "metrics.json", "arrivals.csv"
+    }  # fmt: skip
+    assert len((tmp_path / "elastic" / "arrivals.csv").read_text().splitlines()) == 1 + run.requests
 
 
 def test_the_check_finds_what_is_broken(bundle: Path, tmp_path: Path) -> None:

@@ -81,8 +81,13 @@ class BundleWriter:
     def _write_card(self) -> None:
         (self.folder / f"{self._name}.yaml").write_text(to_yaml(self._card), encoding="utf-8", newline="\n")
 
-    def finish(self, metrics: Mapping[str, object]) -> str | None:
-        """Close the traces, complete the card, write the metrics; return the digest of all traces, None without any."""
+    def finish(self, metrics: Mapping[str, object], missing: str = "") -> str | None:
+        """Close the traces, complete the card, write the metrics; return the digest of all traces, None without any.
+
+        Args:
+            metrics: as plain data.
+            missing: why there are no traces, where there are none.
+        """
         digests = self.sink.close(self._compress)
         work, block, data = self.sink.work, self._card[BLOCK], self._card["workload"]["data"]
         digest = digest_of(digests) if digests else None
@@ -103,6 +108,8 @@ class BundleWriter:
         block["unit_of_work"] = self.sink.unit_of_work()
         block["traces"] = [{"file": file, "sha256": found} for file, found in digests.items()]
         block["trace_sha256"] = digest
+        if not digests:
+            block["traces_missing"] = missing
         (self.folder / ARRIVALS).write_text(self.sink.arrivals(), encoding="utf-8", newline="\n")
         self._write_card()
         text = json.dumps({**metrics, "trace_sha256": digest}, indent=2, allow_nan=False, default=str)

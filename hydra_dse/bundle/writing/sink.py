@@ -343,6 +343,25 @@ class TraceSink:
         return self._track(names.REQUESTS, f"requests {number}", (TIMELINE, 0))
 
 
+class RecordsOnly:
+    """Hands the records of a run on to a sink, and wants no spans (which some runs cannot give)."""
+
+    def __init__(self, sink: TraceSink) -> None:
+        self._sink = sink
+
+    def visit(self, record: Visit) -> None:
+        """Hand on."""
+        self._sink.visit(record)
+
+    def iteration(self, record: IterationRecord) -> None:
+        """Hand on."""
+        self._sink.iteration(record)
+
+    def iteration_block(self, block: IterationBlock) -> None:
+        """Hand on."""
+        self._sink.iteration_block(block)
+
+
 def _peers(span: TransferSpan, rank: int) -> dict[str, dict[str, int]]:
     """Bytes to and from other dies, of what goes from die to die."""
     sent = {str(target): round(amount) for source, target, amount in span.moves if source == rank}
