@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bundle.pieces import CARD, changed, collective, span, step, write_bundle
 from hydra_dse.bundle.metrics import Measured, TraceMetric, Unavailable, evaluate, measure, metrics, registry
+from hydra_dse.bundle.metrics.families import family
 from hydra_dse.bundle.metrics.intervals import touching, union
 from hydra_dse.errors import InputError
 
@@ -379,3 +380,61 @@ def test_hockney_parameters_of_a_tpu_trace_are_those_it_was_made_with(tpu: Path)
     assert found["hockney_alpha_s"] == pytest.approx(2e-6, rel=1e-6)
     assert found["hockney_beta_s_per_byte"] == pytest.approx(1e-9, rel=1e-6)
     assert found["hockney_inverse_beta_Bps"] == pytest.approx(1e9, rel=1e-6)
+
+
+def test_copies_of_a_tpu_last_from_their_start_to_their_end_by_the_clock_of_the_device(tpu: Path) -> None:
+    """Two copies under way together: 6000 B in 3 µs and 2000 B in 5 µs are 8000 B in 8 µs of copying."""
+    file = tpu / "host.trace.json"
+    data = json.loads(file.read_text())
+    rows = (("start.4", 10, 1, 6000), ("start.5", 11, 1, 2000), ("done.4", 12, 1, 0), ("done.5", 15, 1, 0))
+    for name, offset, length, size in rows:
+        more = {"bytes_accessed": size} if size else {}
+        data["traceEvents"].append(
+            xla(f"copy-{name}", "copy", 500 + offset, length, 0, device_offset_ps=str(offset * 10**6), **more)
+        )
+    data["traceEvents"].append(xla("copy-done.9", "copy", 600, 1, 0, device_offset_ps="20000000"))
+    file.write_text(json.dumps(data))
+    assert values(tpu)["average_memory_bandwidth"] == pytest.approx(8000 / 8e-6 / 1e9)
+
+
+def test_a_kernel_belongs_to_one_family_by_its_name() -> None:
+    expected = {
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL": "communication",
+        "void dispatchKernel<__nv_bfloat16>": "communication",
+        "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits>": "attention",
+        "vllm::concat_and_cache_mla_kernel": "attention",
+        "at::native::sbtopk::gatherTopK": "moe_route",
+        "vllm::moe::moe_align_block_size_kernel": "moe_route",
+        "fused_moe_kernel": "moe_expert",
+        "vllm::act_and_mul_kernel": "moe_expert",
+        "sm80_xmma_gemm_bf16bf16_bf16f32": "other",
+    }
+    assert {name: family(name) for name in expected} == expected
+
+
+def test_a_step_is_broken_down_by_families_and_its_traffic_by_parallelism(tmp_path: Path) -> None:
+    """Two iterations, one rank: an AllReduce of 10 µs within and one of 30 µs outside of RedistributeBackward."""
+    marks = [
+        {"ph": "X", "cat": "cpu_op", "name": "RedistributeBackward", "pid": 1, "tid": 1, "ts": at, "dur": 20.0}
+        for at in (100.0, 300.0)
+    ]
+    kernels = (
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 110.0, 10.0),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 200.0, 30.0),
+        ("ncclDevKernel_AllGather_RING_LL", 10.0, 8.0),
+        ("ncclDevKernel_SendRecv", 30.0, 4.0),
+        ("flash_fwd", 50.0, 50.0),
+    )
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at, "dur": length, "args": {"stream": 7}}
+        for name, at, length in kernels
+    ]
+    folder = write_bundle(tmp_path / "titan")
+    for file in folder.glob("*.json"):
+        file.unlink()
+    (folder / "kineto_trace_0.json").write_text(json.dumps({"traceEvents": [*marks, *events]}))
+    found = values(folder)
+    each = {name: found[f"traffic_window@{name}"] * 1e6 for name in ("tp", "dp", "pp", "other", "total")}
+    assert each == pytest.approx({"tp": 15.0, "dp": 9.0, "pp": 2.0, "other": 0.0, "total": 26.0})
+    assert found["break_down_steps@attention"] == pytest.approx(0.05)
+    assert found["break_down_steps@communication"] == pytest.approx(0.052)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from hydra_dse.bundle import conventions as words
-from hydra_dse.bundle.metrics import communication, compute, memory, serving, steps, tpu
+from hydra_dse.bundle.metrics import communication, compute, families, memory, serving, steps, tpu
 from hydra_dse.bundle.metrics.measured import Measured
 from hydra_dse.bundle.metrics.registry import TraceMetric, Value, register
 from hydra_dse.results.metrics import MAXIMISE, MINIMISE, NEITHER
@@ -63,6 +63,9 @@ def _compute() -> None:
             kernels)  # fmt: skip
     _theirs("aggregate_gpu_utilization", "%", "compute", MAXIMISE, "time with a kernel over first start to last end",
             _both(compute.utilization), kernels)  # fmt: skip
+    _theirs("break_down_steps", "ms", "compute", NEITHER,
+            "summed time of kernels named as communication, attention, routing or work of experts, and all others",
+            _both(families.break_down_ms), kernels)  # fmt: skip
     _theirs("total_kernel_time", "s", "compute", MINIMISE, "summed kernel time of all ranks",
             _both(compute.kernel_time_s), kernels)  # fmt: skip
     _theirs("total_trace_time", "s", "compute", MINIMISE, "first start to last end over all ranks",
@@ -73,8 +76,9 @@ def _compute() -> None:
 
 def _memory() -> None:
     copies = ("copies with bytes",)
-    _theirs("average_memory_bandwidth", "GB/s", "memory", MAXIMISE, "bytes over time of copies",
-            _both(memory.copy_bandwidth), copies)  # fmt: skip
+    _theirs("average_memory_bandwidth", "GB/s", "memory", MAXIMISE,
+            "bytes over time of copies; TPU: from copy-start to copy-done by the device's clock",
+            {**_both(memory.copy_bandwidth), "json_tpu": tpu.copy_gb_per_s}, copies)  # fmt: skip
     _theirs("memory_transfer_overhead", "%", "memory", MINIMISE, "time of copies that no compute covers over the span",
             {"nsys": memory.nsys_copy_overhead, "json": memory.copy_overhead}, ("kernels or copies",))  # fmt: skip
     _theirs("memory_bound_fraction", "%", "memory", NEITHER,
@@ -110,6 +114,10 @@ def _communication() -> None:
             {"json": communication.straggler}, two)  # fmt: skip
     _theirs("straggler_slowdown", "", "communication", MINIMISE, "longest / shortest of the ranks' NCCL time",
             {"json": communication.slowdown}, two)  # fmt: skip
+    _theirs("traffic_window", "s", "communication", NEITHER,
+            "summed NCCL kernels per rank and RedistributeBackward: AllReduces within it, gathers and scatters "
+            "belong to data parallelism (dp), other AllReduces and broadcasts to tensor (tp), sends to pipelines (pp)",
+            {"json": families.traffic_window_s}, ("NCCL kernels", "RedistributeBackward of TorchTitan"))  # fmt: skip
     _theirs("coll_call_num", "", "communication", NEITHER, "NCCL kernels of the first rank",
             {"json": communication.calls}, kernels)  # fmt: skip
     _theirs("bandwidth_utilization", "", "communication", MAXIMISE,
@@ -170,8 +178,6 @@ def _side_files() -> None:
          "the original runs ASTRA-sim in Docker on the serialised trace; see `hydra-dse whatif`, which keeps overlap"),
         ("bandwidth_utilization_peertopeer_group_6", "%", "communication",
          "needs GPU_METRICS sampled by Nsight Systems and model ranges of three model families"),
-        ("traffic_window", "s", "communication", "needs autograd ranges of the host to tell TP from DP"),
-        ("break_down_steps", "ms", "compute", "needs the Nsight Systems command line"),
         ("kernel_compute_time_group_6", "s", "compute", "is defined by kernel names of DeepSeek in Nsight exports"),
     ):  # fmt: skip
         _theirs(name, unit, category, NEITHER, "not computed here", {}, (), why)

@@ -23,7 +23,7 @@ _STREAMING = re.compile(
 NO_KERNELS = "kernels have no duration"
 
 
-def _pooled(ranks: list[RankTimes]) -> dict[str, float]:
+def pooled_us(ranks: list[RankTimes]) -> dict[str, float]:
     """Summed µs of each kernel name over all ranks."""
     found: dict[str, float] = {}
     for rank in ranks:
@@ -36,14 +36,14 @@ def _pooled(ranks: list[RankTimes]) -> dict[str, float]:
 
 
 def _share_of(bundle: Measured, kind: str, pattern: re.Pattern[str]) -> float:
-    pooled = _pooled(bundle.with_kernels(kind))
+    pooled = pooled_us(bundle.with_kernels(kind))
     part = sum(value for name, value in pooled.items() if pattern.search(name))
     return 100.0 * share(part, sum(pooled.values()), NO_KERNELS)
 
 
 def dominant(bundle: Measured, kind: str) -> float:
     """Largest share of one kernel name in the summed kernel time of all ranks."""
-    pooled = _pooled(bundle.with_kernels(kind))
+    pooled = pooled_us(bundle.with_kernels(kind))
     return 100.0 * share(max(pooled.values(), default=0.0), sum(pooled.values()), NO_KERNELS)
 
 
@@ -87,7 +87,7 @@ def memory_bound(bundle: Measured) -> float:
     """
     from hydra_dse.bundle.metrics.measured import COMMUNICATION
 
-    pooled = _pooled(bundle.with_kernels("json"))
+    pooled = pooled_us(bundle.with_kernels("json"))
     part = 0.0
     for name, value in pooled.items():
         streams = COPY.search(name) or (_STREAMING.search(name) and not _GEMM.search(name))

@@ -33,6 +33,7 @@ _COMMUNICATION = re.compile(
     re.IGNORECASE,
 )
 _COMPUTE = re.compile(r"dot|convolution|gemm|matmul|fusion|compute|custom-call", re.IGNORECASE)
+_COPY = re.compile(r"copy-(start|done)(?:\.(\d+))?$")
 _ALLREDUCE = re.compile(r"all[_-]?reduce", re.IGNORECASE)
 NO_COMMUNICATION = "no collective operation in the trace"
 
@@ -192,6 +193,31 @@ def accessed_gb_per_s(bundle: Measured) -> float:
     if np.isnan(size).all():
         raise Unavailable("no event says its bytes_accessed")
     return share(float(np.nansum(size)), tpu_wall_s(bundle), "the trace has no span") / 1e9
+
+
+def copy_gb_per_s(bundle: Measured) -> float:
+    """Bytes of asynchronous copies over their time, in GB/s.
+
+    A copy lasts from the start of `copy-start.N` to the end of the next `copy-done.N` of its device, by the device's
+    clock; its bytes are those that the start says.
+    """
+    trace = bundle.tpu
+    order = np.argsort(trace.offset_s, kind="stable")
+    under_way: dict[tuple[int, str], tuple[float, float]] = {}
+    amount = seconds = 0.0
+    for at in order.tolist():
+        found = _COPY.match(trace.names.texts[int(trace.name[at])])
+        if found is None or np.isnan(trace.offset_s[at]):
+            continue
+        key = int(trace.device[at]), found.group(2)
+        if found.group(1) == "start":
+            under_way[key] = float(trace.offset_s[at]), float(trace.message_bytes[at])
+        elif key in under_way:
+            began, size = under_way.pop(key)
+            length = float(trace.offset_s[at] + np.nan_to_num(trace.device_s[at])) - began
+            if size > 0 and length > 0:
+                amount, seconds = amount + size, seconds + length
+    return share(amount, seconds, "no copy-start.N and copy-done.N with bytes and device_offset_ps") / 1e9
 
 
 def breakdown_us(bundle: Measured) -> dict[str, float]:

@@ -39,6 +39,7 @@ _KIND_OF_NAME = {
     **dict.fromkeys(("broadcast", "_broadcast_oop"), "broadcast"),
     **dict.fromkeys(("send", "recv", "sendrecv"), "sendrecv"),
 }
+_REDISTRIBUTION = "RedistributeBackward"
 _CODES = {name: code for code, name in enumerate(COLLECTIVES)}
 
 
@@ -104,6 +105,7 @@ class _Columns:
         self.carried = {words.LINK: _Table("bytes", "peak"), words.MEMORY: _Table("bytes", "peak")}
         self.requests: list[tuple[str, int, float, float]] = []
         self.power: list[tuple[float, float]] = []
+        self.redistributions: list[tuple[float, float, float]] = []
         self.skipped: dict[str, int] = {}
         self.flops: float | None = None
         self._kept: set[object] = {
@@ -134,6 +136,8 @@ class _Columns:
                     arguments = event.get("args")
                     if type(arguments) is dict and "bytes" in arguments:
                         self._other_copy(event, arguments)
+                    if event.get("name") == _REDISTRIBUTION:
+                        self._redistribution(event)
             elif phase == "i" and event.get("cat") == words.REQUEST:
                 self._instant(event)
             elif phase == "C" and event.get("name") == words.POWER:
@@ -194,6 +198,11 @@ class _Columns:
         known = start is not None and duration is not None and duration > 0 and size is not None
         if known and isinstance(name, str) and COPY.search(name):
             self.copies.add(start or 0.0, duration or 0.0, self.names.code(name), -1, size or 0.0, HOST_COPY)
+
+    def _redistribution(self, event: dict[str, Any]) -> None:
+        start, duration = number(event.get("ts")), number(event.get("dur"))
+        if start is not None:
+            self.redistributions.append((start, start, duration or 0.0))
 
     def _marker(self, category: str, name: str, start: float | None, duration: float | None) -> None:
         if category == words.PYTHON:
@@ -263,6 +272,7 @@ class _Columns:
             flops=self.flops,
             skipped=self.skipped,
             truncated=stream.truncated,
+            redistributions=_steps(self.redistributions) if self.redistributions else None,
         )
 
     def _collectives(self) -> Collectives:

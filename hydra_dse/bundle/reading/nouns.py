@@ -140,6 +140,7 @@ class RankTrace:
         flops: summed `args.flops` of the kernels, None where none says it.
         skipped: why events were left out → how many.
         truncated: what a cut file lacks.
+        redistributions: host operators that end a training step of TorchTitan (`RedistributeBackward`).
     """
 
     label: str
@@ -159,3 +160,4 @@ class RankTrace:
     flops: float | None = None
     skipped: dict[str, int] = field(default_factory=dict)
     truncated: str | None = None
+    redistributions: Steps | None = None

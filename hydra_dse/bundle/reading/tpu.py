@@ -39,8 +39,8 @@ class TpuTrace:
         device_s: seconds by the device's own clock; NaN where it does not say.
         name, category: codes of the name and of `hlo_category` (code of "" where there is none).
         device: process number.
+        offset_s: start by the device's own clock (`device_offset_ps`); NaN where it does not say.
         accessed_bytes, raw_bytes: of `bytes_accessed` and `raw_bytes_accessed`, NaN where not said.
-            message_bytes: of the operand by `shape_with_layout`, else the raw or accessed bytes; NaN where not said.
         message_bytes: of the operand by `shape_with_layout`, else the raw or accessed bytes; NaN where not said.
         model_flops: FLOPs, NaN where not said.
         steps: markers of engine steps, else the large `StepMarker`s (above a tenth of the longest).
@@ -53,6 +53,7 @@ class TpuTrace:
     name: IntArray
     category: IntArray
     device: IntArray
+    offset_s: FloatArray
     accessed_bytes: FloatArray
     raw_bytes: FloatArray
     message_bytes: FloatArray
@@ -91,7 +92,7 @@ class _Operations:
             name: Column(kind)
             for name, kind in (
                 ("start", "d"), ("duration", "d"), ("device_s", "d"), ("name", "i"), ("category", "i"), ("device", "q"),
-                ("accessed", "d"), ("raw", "d"), ("message", "d"), ("flops", "d"),
+                ("offset_s", "d"), ("accessed", "d"), ("raw", "d"), ("message", "d"), ("flops", "d"),
             )
         }  # fmt: skip
         self.devices: dict[int, None] = {}
@@ -127,6 +128,7 @@ class _Operations:
         row = (
             start, duration, picoseconds / 1e12, self.names.code(name),
             self.names.code(category if isinstance(category, str) else ""), process if type(process) is int else -1,
+            _loose(arguments.get("device_offset_ps")) / 1e12,
             _loose(arguments.get("bytes_accessed")), _loose(arguments.get("raw_bytes_accessed")), _message(arguments),
             _loose(arguments.get("model_flops")),
         )  # fmt: skip
@@ -151,6 +153,7 @@ class _Operations:
             name=data["name"].astype(int),
             category=data["category"].astype(int),
             device=data["device"].astype(int),
+            offset_s=data["offset_s"],
             accessed_bytes=data["accessed"],
             raw_bytes=data["raw"],
             message_bytes=data["message"],
