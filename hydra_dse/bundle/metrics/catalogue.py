@@ -31,7 +31,7 @@ def _ours(name: str, unit: str, category: str, direction: str, definition: str, 
     register(TraceMetric(name, unit, category, direction, definition, functions, requires))
 
 
-def _both(function: Callable[..., float]) -> dict[str, Callable[[Measured], float]]:
+def _both(function: Callable[..., Value]) -> dict[str, Callable[[Measured], Value]]:
     """The same definition for an Nsight export and for Chrome traces."""
     return {"nsys": partial(function, kind="nsys"), "json": partial(function, kind="json")}
 
