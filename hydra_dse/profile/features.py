@@ -165,6 +165,30 @@ class FeatureList:
         """The number of a feature, a new one if need be."""
         return self.index.setdefault(feature, len(self.index))
 
+    def extremes(self, used: Sequence[int]) -> FloatArray:
+        """Extreme values of some features, shape (extremes, used): all values are sums of these, none negative.
+
+        Tokens are those of prompts and of decoders, padded rows are at least the rows, and those at least the share of
+        iterations with any.
+        """
+        together: list[frozenset[int]] = []
+        for emitted in (False, True):
+            rows = self._of(("rows",), emitted)
+            padded, runs = self._of(("padded", "streamed"), emitted), self._of(("runs",), emitted)
+            together += [frozenset({number}) for number in padded]
+            for phase in ((),) if emitted else (("prefill_tokens",), ("decode_tokens",)):
+                grow = frozenset({*rows, *padded, *self._of(phase, False)})
+                together += [grow, grow | runs]
+        tied = frozenset().union(*together)
+        together += [frozenset({number}) for number in used if number not in tied]
+        kept = dict.fromkeys(found & set(used) for found in together)
+        return np.array([[float(number in found) for number in used] for found in kept if found])
+
+    def _of(self, names: Sequence[str], emitted: bool) -> frozenset[int]:
+        return frozenset(
+            number for feature, number in self.index.items() if feature.name in names and feature.emitted == emitted
+        )
+
     def values(self, batch: Batch, shape: tuple[int, int], where: slice | NDArray[np.int64]) -> FloatArray:
         """All features of batches with fields of shape (designs, k) or plain numbers, shape (designs, features, k)."""
         found = np.empty((shape[0], len(self.index), shape[1]))

@@ -23,9 +23,13 @@ from hydra_dse.profile.features import DemandForms, Feature, FeatureList, Form, 
 from hydra_dse.profile.operators import largest
 from hydra_dse.profile.row_table import RowTable
 from hydra_dse.profile.rows import READS, WEIGHTS, WRITES
+from hydra_dse.profile.tails import tails_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+RARE = 0.1
+"""Share of the rows up to which a bound is evaluated for those that need it only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +70,14 @@ class LinearOperators:
             if bounds is not None:
                 found[number] = bounds
         self.left = tuple(number for number in range(len(table.operators)) if number not in found)
-        kept = {number: _kept(maker.dense(bounds)) for number, bounds in found.items()}
-        order = sorted(kept, key=lambda number: -kept[number].shape[1])
+        kept = {number: _kept(maker.dense(bounds), maker.features) for number, bounds in found.items()}
+        dense = {number: _dense_ranks(bounds) for number, bounds in kept.items()}
+        order = sorted(kept, key=lambda number: -dense[number])
         self._group_of = [table.operators[number].group for number in order]
-        most = max((bounds.shape[1] for bounds in kept.values()), default=0)
+        most = max(dense.values(), default=0)
         # The first bound of every operator, then the second of those that have one, and so on: a maximum over bounds
         # is then one of whole blocks.
-        ranks = [[kept[n][:, rank : rank + 1] for n in order if kept[n].shape[1] > rank] for rank in range(most)]
+        ranks = [[kept[n][:, rank : rank + 1] for n in order if dense[n] > rank] for rank in range(most)]
         self._ranks = [len(rank) for rank in ranks]
         self.bounds = sum(self._ranks)
         sums = [maker.dense(sums) for sums in (maker.times(order), maker.totals(order))]
@@ -83,6 +88,9 @@ class LinearOperators:
         size = len(self.features.index)
         whole = [_widened(one, size) for one in (*(bound for rank in ranks for bound in rank), *sums)]
         self.matrix = np.ascontiguousarray(np.concatenate(whole, axis=1))
+        self._tails = tails_of(
+            table.size, size, [part for place, n in enumerate(order) for part in _rare(place, kept[n], dense[n], size)]
+        )
 
     def costs(self, batch: Batch, rows: IntArray | slice, shape: tuple[int, int], totals: bool) -> LinearCosts:
         """Evaluate batches with fields of shape (designs, k) or plain numbers."""
@@ -91,6 +99,7 @@ class LinearOperators:
         found = (matrix if totals else matrix[:, : self.timed]) @ values
         activity, overhead = found[:, self.bounds : self.timed - 1], found[:, self.timed - 1]
         times = self._largest(found)
+        self._tails.raise_to(times, values, rows)
         if not totals:
             none = np.zeros((shape[0], 0, shape[1]))
             return LinearCosts(times.sum(axis=1) + activity.sum(axis=1), overhead, none, none, none, none)
@@ -331,12 +340,28 @@ def _weighted(factors: FloatArray, forms: Sequence[Form]) -> Form:
     return added(*(scaled(form, factor) for factor, form in zip(factors, forms, strict=True)))
 
 
-def _kept(bounds: FloatArray) -> FloatArray:
+def _kept(bounds: FloatArray, features: FeatureList) -> FloatArray:
     """The bounds that may be the largest, of shape (rows, bounds, features)."""
     used = np.flatnonzero(bounds.any(axis=(0, 1)))
-    kept = envelope(np.moveaxis(bounds[:, :, used], 1, 2))
+    own = np.swapaxes(bounds[:, :, used], 1, 2)
+    kept = envelope(own, features.extremes(used.tolist()) @ own)
     found = np.zeros((len(bounds), kept.shape[2], bounds.shape[2]))
-    found[:, :, used] = np.moveaxis(kept, 2, 1)
+    found[:, :, used] = np.swapaxes(kept, 1, 2)
+    return found
+
+
+def _dense_ranks(bounds: FloatArray) -> int:
+    """Bounds of an operator, of shape (rows, bounds, features), that many rows need; the others are left to `Tails`."""
+    needed = bounds.any(axis=2).sum(axis=0)
+    return max(1, int((needed > RARE * len(bounds)).sum()))
+
+
+def _rare(place: int, bounds: FloatArray, dense: int, features: int) -> list[tuple[int, IntArray, FloatArray]]:
+    """Operator, rows and forms of the bounds beyond the dense ones."""
+    found = []
+    for rank in range(dense, bounds.shape[1]):
+        rows = np.flatnonzero(bounds[:, rank].any(axis=1))
+        found.append((place, rows, _widened(bounds[rows, rank : rank + 1], features)[:, 0]))
     return found
 
 
