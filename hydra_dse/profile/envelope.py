@@ -20,6 +20,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+TIE = 1e-9
+"""Weight of the load over all extremes that decides between resources which are equal at one."""
+
 
 def envelope(loads: FloatArray, seen: FloatArray | None = None) -> FloatArray:
     """Keep the resources that may bind.
@@ -37,26 +40,44 @@ def envelope(loads: FloatArray, seen: FloatArray | None = None) -> FloatArray:
     if patterns == 1:
         return np.asarray(loads.max(axis=2, keepdims=True))
     seen = loads if seen is None else seen
-    row, resource = np.nonzero(seen.any(axis=1))
+    strong = _strong(seen)
+    row, resource = np.nonzero(~_below_first(seen, strong[0]))
     left = _Entries(row, resource, _at(seen, row, resource))
-    best = [(candidate, _at(seen, np.arange(rows), candidate)) for candidate in _strong(seen)]
-    for _, theirs in best:
-        left = left.without(_dominated(left.load, theirs[:, left.row]))
-    if np.isfinite(left.load).all():
-        for (one, first), (two, second) in combinations(best, 2):
-            itself = (left.resource == one[left.row]) | (left.resource == two[left.row])
-            left = left.without(_below_mean(left.load, first[:, left.row], second[:, left.row]) & ~itself)
-    return left.of(loads)
+    best = [_at(seen, np.arange(rows), candidate) for candidate in strong]
+    for candidate, theirs in zip(strong, best, strict=True):
+        low = (left.load <= theirs[:, left.row]).all(axis=0)
+        left = left.without(low & (left.resource != candidate[left.row]))
+    weak = np.flatnonzero(~np.any([left.resource == candidate[left.row] for candidate in strong], axis=0))
+    stay = np.ones(len(left.row), dtype=bool)
+    if len(weak) and np.isfinite(left.load).all():
+        stay[weak] = False
+        for first, second in combinations(best[1:] if len(best) > 3 else best, 2):
+            rest = left.row[weak]
+            weak = weak[~_below_mean(left.load[:, weak], first[:, rest], second[:, rest])]
+        stay[weak[~_below_other(left.load[:, weak], left.row[weak])]] = True
+    return left.without(~stay).of(loads)
 
 
 def _strong(seen: FloatArray) -> list[IntArray]:
-    """The most loaded resources of each row, at each extreme and over all: few, which remove most others.
+    """The most loaded resources of each row, over all extremes and at each: few, which remove most others.
 
-    Of those that are equal at an extreme the one that is most loaded over all, of equal ones the first.
+    Of those that are equal at an extreme it is the one that is most loaded over all, of equal ones the first: of equal
+    resources at most one is strong, so that a chain of removals ends at one that stays.
     """
-    most, whole = seen.max(axis=2, keepdims=True), seen.sum(axis=1)
-    of_each = np.where(seen == most, whole[:, None], -1.0).argmax(axis=2)
-    return [*of_each.T, whole.argmax(axis=1)]
+    most = np.maximum(seen.max(axis=2), 1e-300)
+    whole = (1.0 / most)[:, None] @ seen
+    return [whole[:, 0].argmax(axis=1), *(seen + (TIE * most)[:, :, None] * whole).argmax(axis=2).T]
+
+
+def _below_first(seen: FloatArray, strong: IntArray) -> BoolArray:
+    """Shape (rows, resources): nowhere above one resource of each row, which itself is not below."""
+    which = np.arange(len(seen))
+    theirs = seen[which, :, strong]
+    low = seen[:, 0] <= theirs[:, :1]
+    for extreme in range(1, seen.shape[1]):
+        low &= seen[:, extreme] <= theirs[:, extreme, None]
+    low[which, strong] = False
+    return low
 
 
 @dataclass(frozen=True)
@@ -86,21 +107,23 @@ def _at(seen: FloatArray, row: IntArray, resource: IntArray) -> FloatArray:
     return np.ascontiguousarray(seen[row, :, resource].T)
 
 
-def _dominated(mine: FloatArray, theirs: FloatArray) -> BoolArray:
-    """Nowhere above and somewhere below."""
-    return np.asarray((mine <= theirs).all(axis=0) & (mine < theirs).any(axis=0))
-
-
 def _below_mean(mine: FloatArray, first: FloatArray, second: FloatArray) -> BoolArray:
-    """Nowhere above a weighted mean of two strong resources: `x·first + (1 − x)·second ≥ mine` leaves some weight x.
-
-    Of equal resources only the first is strong, so that a chain of removals ends at one that stays.
-    """
+    """Nowhere above a weighted mean of two strong resources: `x·first + (1 − x)·second ≥ mine` leaves some weight x."""
     rise, need = first - second, mine - second
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = need / rise
+    low = np.divide(need, rise, out=np.zeros_like(rise), where=rise > 0.0).max(axis=0)
+    high = np.divide(need, rise, out=np.ones_like(rise), where=rise < 0.0).min(axis=0)
     # Where both are equal every weight will do, or none.
-    low = np.where(rise > 0.0, weight, np.where((rise == 0.0) & (need > 0.0), np.inf, 0.0)).max(axis=0)
-    high = np.where(rise < 0.0, weight, 1.0).min(axis=0)
-    return np.asarray(np.maximum(low, 0.0) <= np.minimum(high, 1.0))
+    none = ((rise == 0.0) & (need > 0.0)).any(axis=0)
+    return np.asarray((np.maximum(low, 0.0) <= np.minimum(high, 1.0)) & ~none)
 
+
+def _below_other(load: FloatArray, row: IntArray) -> BoolArray:
+    """Whether another entry of the same row dominates one; of equal ones the first stays."""
+    entry, below = np.arange(len(row)), np.zeros(len(row), dtype=bool)
+    start, stop = np.searchsorted(row, row), np.searchsorted(row, row, side="right")
+    for place in range(int((stop - start).max(initial=1)) if len(row) else 0):
+        other = np.minimum(start + place, stop - 1)
+        theirs = load[:, other]
+        less = (load < theirs).any(axis=0) | (other < entry)
+        below |= (load <= theirs).all(axis=0) & less
+    return below
