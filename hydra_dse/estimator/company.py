@@ -102,16 +102,27 @@ class Packer:
         shape = np.broadcast_shapes((*wait_s.shape, 1), chunks.shape)
         rate, token_s, budget = (_wide(x, len(shape)) for x in (self.rate, times.token_s, times.budget))
         chance, extra = np.empty(shape), np.empty(shape)
+        # Sizes of a single iteration have the same company: the last of them stands for all.
+        alike = _leading_without(chunks)
         step = max(1, PIECE // max(1, int(np.prod(shape[1:]))))
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
-            u = np.maximum(rate[rows] * (wait_s[rows, ..., None] + chunks[rows]), 1e-9)
+            u = np.maximum(rate[rows] * (wait_s[rows, ..., None] + chunks[rows, ..., alike - 1 :]), 1e-9)
             some = -np.expm1(-u)
             work = self.lengths.prompt * token_s[rows] * u / some
             ratio = token_s[rows] * budget[rows] / work
-            chance[rows] = some if abs(self.arrival_scv - 1.0) < 1e-12 else gap_within(u, self.arrival_scv)
-            extra[rows] = work * (1.0 + np.expm1(-ratio) / ratio)
+            met = some if abs(self.arrival_scv - 1.0) < 1e-12 else gap_within(u, self.arrival_scv)
+            more = work * (1.0 + np.expm1(-ratio) / ratio)
+            for whole, found in ((chance, met), (extra, more)):
+                whole[rows, ..., :alike] = found[..., :1]
+                whole[rows, ..., alike:] = found[..., 1:]
         return Company(chance, extra)
+
+
+def _leading_without(chunks: FloatArray) -> int:
+    """Leading sizes, one at least, that have no iteration before the last in any design."""
+    some = np.flatnonzero(chunks.reshape(-1, chunks.shape[-1]).any(axis=0))
+    return max(1, int(some[0]) if len(some) else chunks.shape[-1])
 
 
 def _wide(values: FloatArray, axes: int) -> FloatArray:

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 CELLS = 256
 PIECE = 32_768
-"""Points that stay in cache while they are counted."""
+"""Points, and cells, that stay in cache while they are counted."""
 NOTHING = 1e-4
 
 
@@ -34,27 +34,26 @@ class Mixture:
 
     def quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
-        cumulative, mean = self._cells
-        n = len(mean)
-        rows = np.arange(n)
-        found = np.empty((n, len(shares)))
+        cells = self._cells
+        rows = np.arange(len(cells.cumulative))
+        found = np.empty((len(rows), len(shares)))
         for i, share in enumerate(shares):
-            right = np.minimum((cumulative < share).sum(axis=1), mean.shape[1] - 1)
+            right = np.minimum(np.count_nonzero(cells.cumulative < share, axis=1), CELLS - 1)
             left = np.maximum(right - 1, 0)
-            c0, c1 = cumulative[rows, left], cumulative[rows, right]
+            c0, c1 = cells.cumulative[rows, left], cells.cumulative[rows, right]
             width = c1 - c0
             part = np.where(width > 0, (share - c0) / np.where(width > 0, width, 1.0), 0.0)
-            v0, v1 = mean[rows, left], mean[rows, right]
+            v0, v1 = cells.mean_of(rows, left), cells.mean_of(rows, right)
             found[:, i] = v0 + np.clip(part, 0.0, 1.0) * (v1 - v0)
         return found
 
     def share_within(self, bound: float | FloatArray) -> FloatArray:
         """Share of the weight at or below a bound, one for all or shape (n,): the inverse of `quantiles`."""
-        cumulative, mean = self._cells
+        cells, mean = self._cells, self._cells.mean
         rows = np.arange(len(mean))
-        right = (mean <= np.asarray(bound)[..., None]).sum(axis=1)
+        right = np.count_nonzero(mean <= np.asarray(bound)[..., None], axis=1)
         inside = np.clip(right, 1, CELLS - 1)
-        c0, c1 = cumulative[rows, inside - 1], cumulative[rows, inside]
+        c0, c1 = cells.cumulative[rows, inside - 1], cells.cumulative[rows, inside]
         v0, v1 = mean[rows, inside - 1], mean[rows, inside]
         part = np.clip((bound - v0) / np.where(v1 > v0, v1 - v0, 1.0), 0.0, 1.0)
         share = c0 + part * (c1 - c0)
@@ -65,19 +64,57 @@ class Mixture:
         return np.asarray((self.weight * self.value).sum(axis=1) / np.maximum(self.weight.sum(axis=1), 1e-300))
 
     @cached_property
-    def _cells(self) -> tuple[FloatArray, FloatArray]:
-        """Cumulative weight at the middle of each cell, and mean value of each cell (empty ones filled)."""
+    def _cells(self) -> _Cells:
         n = len(self.value)
-        cumulative, mean = np.empty((n, CELLS)), np.empty((n, CELLS))
-        step = max(1, PIECE // max(1, self.value.shape[1]))
+        cells = _Cells(
+            cumulative=np.empty((n, CELLS)),
+            weight=np.empty((n, CELLS)),
+            mass=np.empty((n, CELLS)),
+            low=np.empty((n, 1)),
+            scale=np.empty((n, 1)),
+            source=np.empty((n, CELLS), dtype=np.int64) if self.smooth else None,
+        )
+        step = max(1, PIECE // max(2 * CELLS, self.value.shape[1]))
         for start in range(0, n, step):
             rows = slice(start, start + step)
-            cumulative[rows], mean[rows] = _counted(self.value[rows], self.weight[rows], self.smooth)
-        return cumulative, mean
+            _count(self.value[rows], self.weight[rows], cells, rows)
+        return cells
 
 
-def _counted(value: FloatArray, weight: FloatArray, smooth: bool) -> tuple[FloatArray, FloatArray]:
-    """Cells of some designs."""
+@dataclass(frozen=True)
+class _Cells:
+    """Points by cell, shape (n, cells).
+
+    Attributes:
+        cumulative: weight up to the middle of each cell, over all.
+        weight, mass: sums over the points of a cell of their weights, and of weight times value.
+        low, scale: logarithm of the smallest value, and cells per unit of logarithm, shape (n, 1).
+        source: cell that each stands for: itself, or the last one before it that is not empty; None = itself.
+    """
+
+    cumulative: FloatArray
+    weight: FloatArray
+    mass: FloatArray
+    low: FloatArray
+    scale: FloatArray
+    source: NDArray[np.int64] | None
+
+    def mean_of(self, rows: NDArray[np.int64], cell: NDArray[np.int64]) -> FloatArray:
+        """Mean value of one cell of each design; the middle of an empty one."""
+        own = cell if self.source is None else self.source[rows, cell]
+        weight = self.weight[rows, own]
+        centre = np.exp(self.low[:, 0] + (own + 0.5) / self.scale[:, 0])
+        return np.where(weight > 0, self.mass[rows, own] / np.where(weight > 0, weight, 1.0), centre)
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Mean values of all cells."""
+        rows = np.arange(len(self.low))
+        return np.stack([self.mean_of(rows, np.full(len(rows), cell)) for cell in range(CELLS)], axis=1)
+
+
+def _count(value: FloatArray, weight: FloatArray, cells: _Cells, rows: slice) -> None:
+    """Write the cells of some designs."""
     n = len(value)
     logs = np.log(np.maximum(value, 1e-12))
     low, high = logs.min(axis=1, keepdims=True), logs.max(axis=1, keepdims=True)
@@ -91,13 +128,12 @@ def _counted(value: FloatArray, weight: FloatArray, smooth: bool) -> tuple[Float
     cell += np.arange(n)[:, None] * CELLS
     where = cell.ravel()
     inside = np.bincount(where, weight.ravel(), n * CELLS).reshape(n, CELLS)
-    mass = np.bincount(where, (weight * value).ravel(), n * CELLS).reshape(n, CELLS)
-    centre = np.exp(low + (np.arange(CELLS) + 0.5) / scale)
-    mean = np.where(inside > 0, mass / np.where(inside > 0, inside, 1.0), centre)
+    cells.weight[rows], cells.low[rows], cells.scale[rows] = inside, low, scale
+    cells.mass[rows] = np.bincount(where, (weight * value).ravel(), n * CELLS).reshape(n, CELLS)
     total = np.maximum(inside.sum(axis=1, keepdims=True), 1e-300)
     cumulative = (np.cumsum(inside, axis=1) - inside / 2.0) / total
-    if not smooth:
-        return cumulative, mean
-    # An empty cell repeats the last point before it; what weighs next to nothing does not bend the line.
-    last = np.maximum.accumulate(np.where(inside > NOTHING * total, np.arange(CELLS), 0), axis=1)
-    return np.take_along_axis(cumulative, last, axis=1), np.take_along_axis(mean, last, axis=1)
+    if cells.source is not None:
+        # An empty cell repeats the last point before it; what weighs next to nothing does not bend the line.
+        last = np.maximum.accumulate(np.where(inside > NOTHING * total, np.arange(CELLS), 0), axis=1)
+        cells.source[rows], cumulative = last, np.take_along_axis(cumulative, last, axis=1)
+    cells.cumulative[rows] = cumulative

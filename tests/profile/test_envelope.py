@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hydra_dse.model.operators import Batch
 from hydra_dse.profile.envelope import envelope
+from hydra_dse.profile.features import Feature, FeatureList, Tiles
 from hydra_dse.rng import derive
 
 
@@ -30,3 +32,36 @@ def test_a_resource_that_is_never_worst_is_dropped() -> None:
 
 def test_no_patterns_need_no_resources() -> None:
     assert envelope(np.zeros((2, 0, 7))).shape == (2, 0, 1)
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_below_a_mean_of_two_others_is_dropped(seed: int) -> None:
+    rng = derive(seed, "means")
+    first, second, share = rng.uniform(0, 1, 2), rng.uniform(0, 1, 2), rng.uniform(0.05, 0.95)
+    between = 0.999 * (share * first + (1.0 - share) * second)
+    kept = envelope(np.stack((first, between, second), axis=1)[None])
+    assert between.tolist() not in kept[0].T.tolist()
+
+
+@given(st.integers(0, 10_000))
+def test_bounds_at_the_extremes_of_the_features_have_the_maximum_for_any_batch(seed: int) -> None:
+    rng = derive(seed, "features")
+    features = FeatureList([Tiles(np.full(2, 16.0), np.ones(2))])
+    names = ("rows", "runs", "padded", "prefill_tokens", "decode_tokens", "context", "sequences")
+    for name in names:
+        features.number(Feature(name, tiles=0 if name == "padded" else None))
+    # Factors of different size, many of them 0: weights per iteration, FLOPs per row.
+    bounds = rng.integers(0, 3, (2, len(names), 12)) * 10.0 ** rng.integers(-3, 2, (2, len(names), 12))
+    kept = envelope(bounds, features.extremes(range(len(names))) @ bounds)
+    tokens, decoding = rng.uniform(0, 300, (2, 9)) * rng.integers(0, 2, (2, 9)), rng.uniform(0, 8, (2, 9))
+    batch = Batch(
+        prefill_tokens=tokens,
+        prefill_sequences=np.minimum(tokens, 1.0),
+        prefill_context_tokens=tokens,
+        decode_sequences=decoding,
+        decode_context_tokens=100.0 * decoding,
+    )
+    values = features.values(batch, (2, 9), slice(0, 2))
+    most = [np.einsum("rfb,rfk->rbk", forms, values).max(axis=1) for forms in (bounds, kept)]
+    assert most[1] == pytest.approx(most[0], rel=1e-12)
+    assert kept.shape[2] < 12
