@@ -26,6 +26,7 @@ COMMANDS: dict[str, Entry] = {
     "validate": Entry("hydra_dse.cli.validate", "validate", "Simulate the chosen designs of a run."),
     "robustness": Entry("hydra_dse.cli.robustness", "robustness", "How designs hold for other models and loads."),
     "compare": Entry("hydra_dse.cli.compare", "compare", "Designs or baselines side by side in simulation."),
+    "variance": Entry("hydra_dse.cli.variance", "variance", "Which choices decide how good a design is."),
     "report": Entry("hydra_dse.cli.report", "report", "(Re)build the plots and the HTML report of a run."),
     "estimate": Entry("hydra_dse.cli.evaluate", "estimate", "One design through the Markov-chain estimator."),
     "simulate": Entry("hydra_dse.cli.evaluate", "simulate", "One design through the discrete-event simulator."),

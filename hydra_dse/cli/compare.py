@@ -68,7 +68,7 @@ def _print_json(result: ComparisonResult) -> None:
             "intervals": {
                 name: [finite(value - half), finite(value + half)] for name, (value, half) in row.rates.items()
             },
-            "node_nm": finite(row.measured.node_nm),
+            "node_nm": finite(row.measured.node_nm), "unit_cost_usd": finite(row.measured.unit_cost_usd),
             "ratios": {name: _ratio_json(ratio) for name, ratio in row.ratios.items()},
             "saturated_fractions": list(row.saturated),
         }
@@ -93,8 +93,8 @@ def _print_tables(result: ComparisonResult) -> None:
     primary = f"{result.comparison.primary:g}"
     heads = (
         "model", "workload", "objective", "contender", "saturation\n[tokens/s]", "max rate\n[req/s]",
-        f"power at {primary}\n[W]", "silicon\n[mm²]", "node\n[nm]", "saturation\nratio", "max rate\nratio",
-        f"TTFT ratio at {primary}\nof reference",
+        f"power at {primary}\n[W]", "silicon\n[mm²]", "node\n[nm]", "cost\n[USD]", "saturation\nratio",
+        "max rate\nratio", f"TTFT ratio at {primary}\nof reference",
     )  # fmt: skip
     print_table(f"Contenders side by side: {result.run_dir}", heads, [_line(row, primary) for row in result.rows], 4)
     wanted = ("saturation", "max_rate", f"ttft_at_{primary}_of_reference", f"ttft_at_{primary}_of_own")
@@ -121,5 +121,5 @@ def _line(row: Compared, primary: str) -> tuple[str, ...]:
     return (
         row.model, row.workload, row.aim, row.measured.contender, number(rates["saturation_tokens_per_s"][0]),
         number(rates["max_rate_requests_per_s"][0]), number(row.power_w), number(row.area_mm2),
-        number(row.measured.node_nm), *(f"{ratio.value:.2f}" for ratio in ratios),
+        number(row.measured.node_nm), number(row.measured.unit_cost_usd), *(f"{ratio.value:.2f}" for ratio in ratios),
     )  # fmt: skip

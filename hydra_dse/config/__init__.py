@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hydra_dse.config.hardware import load_calibration, load_chiplet, load_link, load_memory
     from hydra_dse.config.spaces import load_space
     from hydra_dse.config.technology import load_technology
+    from hydra_dse.config.variances import load_variance
     from hydra_dse.config.workloads import load_model, load_workload
 
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "load_model": "workloads",
     "load_space": "spaces",
     "load_technology": "technology",
+    "load_variance": "variances",
     "load_workload": "workloads",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "load_model",
     "load_space",
     "load_technology",
+    "load_variance",
     "load_workload",
 ]
 

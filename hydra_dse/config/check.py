@@ -39,6 +39,7 @@ def kind_of(document: Document) -> str:
     keys = set(document.data)
     signs = {
         "comparison": "compare" in keys,
+        "decomposition": "variance" in keys,
         "experiment": bool({"objectives"} & keys) or {"workload", "space"} <= keys,
         "workload": "arrivals" in keys or {"classes", "shifts"} & keys,
         "space": "parameters" in keys and bool({"package", "dies", "counts"} & keys),
@@ -76,6 +77,7 @@ def _checker(kind: str) -> Callable[[Path], object]:
 
     loaders: dict[str, Callable[[Path], object]] = {
         "comparison": config.load_comparison,
+        "decomposition": config.load_variance,
         "experiment": config.load_experiment,
         "workload": config.load_workload,
         "space": config.load_space,

@@ -6,28 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hydra_dse.config.compared_loads import StudyFile, quick_overrides
 from hydra_dse.config.designs import load_design
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.config.finder import find, find_from
-from hydra_dse.config.hardware import load_calibration, load_from
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.overrides import Override, apply_overrides
 from hydra_dse.config.plain import to_plain
 from hydra_dse.config.spaces import load_space
-from hydra_dse.config.workloads import load_workload, parsed
+from hydra_dse.config.workloads import parsed
 from hydra_dse.design.comparison import (
     Change,
     ComparedSearch,
     ComparedSimulation,
     Comparison,
     Contender,
-    Load,
 )
 from hydra_dse.design.experiment import Bound, InputFile, SearchSettings
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
-from hydra_dse.hardware.calibration import CalibrationSet
 
 if TYPE_CHECKING:
     from hydra_dse.config import comparison_schema as schema
@@ -57,16 +55,8 @@ def load_comparison(
     path = find("experiments", ref)
     document = load_yaml(path)
     if quick:
-        document = apply_overrides(document, _quick(document))
+        document = apply_overrides(document, quick_overrides(document))
     return _Builder(apply_overrides(document, parsed(overrides)), path, design_of_run).build()
-
-
-def _quick(document: Document) -> list[Override]:
-    """The section `quick` as overrides: `search.trials: 20` sets that key."""
-    given = document.data.get("quick")
-    if not isinstance(given, dict) or not given:
-        raise InputError(Fault("has no section 'quick'", document.file, path="quick"))
-    return [Override(f"quick.{key}", tuple(key.split(".")), value) for key, value in given.items()]
 
 
 class _Builder:
@@ -77,15 +67,15 @@ class _Builder:
 
         self._document, self._path, self._design_of_run = document, path, design_of_run
         self._section: schema.ComparisonSection = validate(document, ComparisonSection)
-        self._faults: list[Fault] = []
-        self._inputs: list[Path] = [path]
+        self._file = StudyFile(document, [path])
+        self._faults, self._inputs = self._file.faults, self._file.inputs
 
     def build(self) -> Comparison:
         section = self._section
-        loads = tuple(self._loads())
+        loads = tuple(self._file.loads(section.models, section.workloads))
         self._faults.extend(self._name_faults())
         contenders = tuple(self._contenders())
-        calibration = self._calibration()
+        calibration = self._file.calibration()
         if self._faults or calibration is None:
             raise InputError(list(dict.fromkeys(self._faults)))
         searched = section.search.model_dump()
@@ -108,40 +98,6 @@ class _Builder:
             resolved=to_plain(section.model_dump(mode="python", exclude_none=True, by_alias=True, exclude={"quick"})),
             inputs=tuple(InputFile(str(file.resolve()), digest_of(file)) for file in dict.fromkeys(self._inputs)),
         )
-
-    def _calibration(self) -> CalibrationSet | None:
-        if "calibration" not in self._document.data:
-            return load_calibration("default")
-        try:
-            return load_from(self._document, ("calibration",), load_calibration)
-        except InputError as error:
-            self._faults.extend(error.faults)
-            return None
-
-    def _loads(self) -> Iterator[Load]:
-        for place, part in enumerate(self._section.workloads):
-            try:
-                path = find_from(self._document, ("workloads", place, "workload"), "workloads")
-            except InputError as error:
-                self._faults.extend(error.faults)
-                continue
-            self._inputs.append(path)
-            for number, model in enumerate(self._section.models):
-                try:
-                    found = load_workload(path, _overrides(part, self._model(number, model)))
-                except InputError as error:
-                    self._faults.extend(error.faults)
-                    continue
-                if len({kind.model_index for kind in found.classes}) > 1:
-                    self._fault(("workloads", place, "workload"), "has several models; a comparison takes one")
-                yield Load(model, part.workload, found)
-
-    def _model(self, number: int, name: str) -> str:
-        file = find_from(self._document, ("models", number), "models")
-        if file.stem != name:
-            self._inputs.append(file)
-            return str(file.resolve())
-        return name
 
     def _name_faults(self) -> Iterator[Fault]:
         names = [part.name for part in self._section.compare]
@@ -193,17 +149,6 @@ class _Builder:
         path = find_from(self._document, at, "designs")
         self._inputs.append(path)
         return load_design(path)
-
-    def _fault(self, path: KeyPath, message: str) -> None:
-        self._faults.append(self._document.fault(path, message))
-
-
-def _overrides(part: schema.ComparedWorkloadSection, model: str) -> list[Override]:
-    sets: list[tuple[KeyPath, object]] = [(("model",), model)]
-    if part.arrivals == "poisson":
-        sets.append((("arrivals",), {"process": "poisson", "rate": "1 req/s"}))
-    sets.append((("slo",), part.slo.model_dump(mode="json", exclude_none=True)))
-    return [Override(".".join(str(step) for step in path), path, value) for path, value in sets]
 
 
 def _change(part: schema.ChangeSection | None) -> Change:

@@ -62,9 +62,10 @@ def build_experiment(document: Document, overrides: Sequence[Override], path: Pa
     Raises:
         InputError: with every fault found.
     """
-    if "compare" in document.data:
-        message = f"is a comparison, not an experiment to search: hydra-dse compare {path.stem}"
-        raise InputError(document.fault(("compare",), message, at_key=True))
+    for command in ("compare", "variance"):
+        if command in document.data:
+            message = f"is no experiment to search; its command is hydra-dse {command} {path.stem}"
+            raise InputError(document.fault((command,), message, at_key=True))
     for_workload, others = split_overrides(overrides, "workload")
     for_space, others = split_overrides(others, "space")
     return _Builder(apply_overrides(document, others), for_workload, for_space, [path]).build(path.stem)

@@ -69,7 +69,7 @@ class ComparedSearch:
     Attributes:
         settings: the same for every contender.
         load: searches that see TTFT run at this share of the best saturation rate among `pilot` random designs of the
-            reference's space, so that all contenders are chosen at the same rate.
+            first contender with a space, so that all are chosen at the same rate.
         finalists: the best estimates, which are simulated to choose one.
         selection_requests: requests of those runs; their random numbers are not those of the comparison.
     """

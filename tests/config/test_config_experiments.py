@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hydra_dse.config import bundled, load_comparison, load_experiment
+from hydra_dse.config import bundled, load_comparison, load_experiment, load_variance
+from hydra_dse.config.check import kind_of
+from hydra_dse.config.loader import load_yaml
 from hydra_dse.design.experiment import Bound, SearchSettings, ValidationSettings
 from hydra_dse.errors import InputError
 from hydra_dse.rng import derive
@@ -100,8 +102,29 @@ def test_the_model_of_the_experiment_replaces_that_of_the_workload(file):
 def test_every_bundled_experiment_loads_and_tells_purpose_source_and_run_time(name):
     header = (ROOT / "experiments" / f"{name}.yaml").read_text().split("\nname:")[0].lower()
     assert all(word in header for word in ("purpose:", "source:", "run time:"))
-    load = load_comparison if "\ncompare:" in (ROOT / "experiments" / f"{name}.yaml").read_text() else load_experiment
+    loaders = {"comparison": load_comparison, "decomposition": load_variance}
+    load = loaders.get(kind_of(load_yaml(ROOT / "experiments" / f"{name}.yaml")), load_experiment)
     assert load(name).name == name
+
+
+@pytest.mark.parametrize(("name", "command"), [("hydra-headline", "compare"), ("variance", "variance")])
+def test_a_study_of_another_kind_is_not_searched_and_its_command_is_told(name, command):
+    with pytest.raises(InputError, match=f"hydra-dse {command} {name}"):
+        load_experiment(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("hydra-headline", load_comparison),
+        ("prior-art", load_comparison),
+        ("ablation", load_comparison),
+        ("iso-design", load_comparison),
+        ("variance", load_variance),
+    ],
+)
+def test_every_study_has_a_quick_variant_of_one_load(name, load):
+    assert len(load(name, quick=True).loads) == 1
 
 
 OVERRIDES = [

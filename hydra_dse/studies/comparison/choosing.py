@@ -75,9 +75,12 @@ def workload_for(load: Load, aim: str, rate_per_s: float) -> Workload:
 
 
 def pilot_rate(comparison: Comparison, load: Load) -> float:
-    """The rate of the searches: a share of the best estimated saturation of random designs of the reference's space."""
-    reference = comparison.contender(comparison.reference)
-    if not reference.spaces:
+    """The rate of the searches: a share of the best estimated saturation of random designs of the first space named.
+
+    That is the weakest contender's where a file names the baseline first; all must be searched at a rate they serve.
+    """
+    reference = next((one for one in comparison.contenders if one.spaces), None)
+    if reference is None:
         return _UNHURRIED_RATE
     estimating = Estimating(comparison, workload_for(load, THROUGHPUT, _UNHURRIED_RATE), False)
     points = _random_points(reference.spaces[0], comparison.search.pilot, comparison.search.settings.seed)

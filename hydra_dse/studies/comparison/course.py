@@ -29,6 +29,7 @@ class Measured:
     Attributes:
         rates: by replication: saturation and highest rate, None where it serves nothing.
         points: (basis, fraction) → rate and, by replication, the metrics there.
+        unit_cost_usd: of the package; a scaled one costs what the original does.
         violations: why it cannot be built.
     """
 
@@ -36,6 +37,7 @@ class Measured:
     choice: Choice
     node_nm: float = float("nan")
     guess: float = float("nan")
+    unit_cost_usd: float = float("nan")
     rates: tuple[Answer, ...] = ()
     points: Mapping[tuple[str, float], tuple[float, tuple[Mapping[str, float | None], ...]]] = field(
         default_factory=dict
@@ -166,7 +168,8 @@ def _chosen(name: str, answer: Answer) -> Measured:
     broken = answer["violations"]
     violations = tuple(str(item) for item in broken) if isinstance(broken, list) else ()
     choice = choice_of(_mapping(answer["choice"]))
-    return Measured(name, choice, _value(answer["node_nm"]), _value(answer["guess"]), violations=violations)
+    cost = _value(answer.get("unit_cost_usd"))
+    return Measured(name, choice, _value(answer["node_nm"]), _value(answer["guess"]), cost, violations=violations)
 
 
 def _with_rates(

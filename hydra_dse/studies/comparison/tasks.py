@@ -13,9 +13,10 @@ from functools import lru_cache
 
 from hydra_dse.design.comparison import MAX_RATE, PER_TTFT, Comparison, Load
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.physical import package_cost
 from hydra_dse.results import Violation
 from hydra_dse.studies.comparison.choosing import finalists, pilot_rate
-from hydra_dse.studies.comparison.designs import Choice, choice_of, placed, plain_choice
+from hydra_dse.studies.comparison.designs import Choice, choice_of, design_of, placed, plain_choice
 from hydra_dse.studies.comparison.measuring import Runs, points_of, rates_of
 from hydra_dse.studies.simulators import find_simulator
 
@@ -105,8 +106,9 @@ def _choose(source: Source, comparison: Comparison, load: Load, words: Mapping[s
         scores = [_simulated_score(source, comparison, load, choice, aim, rate) for choice in choices]
     best = max(range(len(choices)), key=lambda index: (scores[index], -index))
     guess, node, infeasible = _about(comparison, load, choices[best])
+    cost = package_cost(design_of(comparison, choices[best]).package).unit
     return {
-        "choice": plain_choice(choices[best]), "scores": scores, "guess": guess, "node_nm": node,
+        "choice": plain_choice(choices[best]), "scores": scores, "guess": guess, "node_nm": node, "unit_cost_usd": cost,
         "violations": [str(violation) for violation in infeasible],
     }  # fmt: skip
 
