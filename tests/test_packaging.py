@@ -67,7 +67,9 @@ def test_the_wheel_holds_all_data(names, folder):
 
 def test_the_wheel_holds_both_packages_their_libraries_and_type_marks(names):
     for package in ("hydra_dse", "simulators"):
-        assert {f"{package}/{name}" for name in files(ROOT / package, "*.py", "*.yaml", "py.typed")} <= names
+        assert {
+            f"{package}/{name}" for name in files(ROOT / package, "*.py", "*.yaml", "*.css", "*.js", "py.typed")
+        } <= names
         assert f"{package}/py.typed" in names
     assert "hydra_dse/library/chiplets.yaml" in names
 

@@ -141,11 +141,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Wire:
-    """A link of the floorplan from slot centre to slot centre with its load (1 = the most loaded link)."""
+    """A link of the floorplan from slot centre to slot centre with its load (1 = the most loaded link), and a note."""
 
     start: tuple[float, float]
     end: tuple[float, float]
     load: float
+    note: str = ""
 
 
 @dataclass(frozen=True)

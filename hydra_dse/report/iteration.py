@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hydra_dse.errors import HydraError
-from hydra_dse.estimator.explain import TypicalIteration, explain
+from hydra_dse.estimator.explain import Explanation, TypicalIteration, explain
 from hydra_dse.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, Axis, Bar, BarRow, Bars, Plot
 from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
@@ -16,22 +16,28 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def iteration_section(run: Run) -> Section:
-    """Waterfalls and the resources that bind, of the recommended design."""
+def explained(run: Run) -> Explanation | str:
+    """The recommended design taken apart by the estimator, or why it cannot be."""
     experiment = run.experiment
     if run.recommended < 0:
-        return Section(HEADING, absent="no design is feasible")
+        return "no design is feasible"
     if experiment.calibration is None:
-        return Section(HEADING, absent="the experiment has no calibration")
+        return "the experiment has no calibration"
     try:
-        _, found = explain(run.design(run.recommended), experiment.workload, experiment.calibration)
+        return explain(run.design(run.recommended), experiment.workload, experiment.calibration)[1]
     except HydraError as error:
-        return Section(HEADING, absent=f"the estimate cannot be taken apart: {error}")
+        return f"the estimate cannot be taken apart: {error}"
+
+
+def iteration_section(run: Run, found: Explanation | str) -> Section:
+    """Waterfalls and the resources that bind, of the recommended design."""
+    if isinstance(found, str):
+        return Section(HEADING, absent=found)
     if not found.iterations:
         return Section(HEADING, absent="; ".join(found.notes) or "the design has no iterations")
     words = (
         f"The mean iteration of each kind in design {run.identity(run.recommended)} under "
-        f"{experiment.workload.name}, as the estimator counts them: "
+        f"{run.experiment.workload.name}, as the estimator counts them: "
         "every class of operators takes the longest of compute, memory and network, and the classes follow each other.",
         *found.notes,
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hydra_dse.design.nouns import Design
+from hydra_dse.estimator.explain import Explanation
 from hydra_dse.mapping import reference_traffic
 from hydra_dse.model.blocks import Model
 from hydra_dse.network_load import LinkLoad
@@ -13,63 +16,102 @@ from hydra_dse.report.charts import BLUE, ORANGE, Axis, Bar, BarRow, Bars, Packa
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
 from hydra_dse.results import metric
+from hydra_dse.results.metrics import UTILIZATION
 from hydra_dse.search.estimating import PLACEMENT_SEED
+from hydra_dse.workload import served
 
 HEADING = "Package"
 SHARES = ("hbm_utilization", "noi_utilization_max", "kv_occupancy", "state_occupancy")
 
 
-def package_section(run: Run) -> Section:
+def package_section(run: Run, found: Explanation | str) -> Section:
     """The floorplan of the recommended design and how busy its parts are."""
     if run.recommended < 0:
         return Section(HEADING, absent="no design is feasible")
-    plots = [plot for plot in (_floorplan(run), _shares(run)) if plot is not None]
+    plots = [plot for plot in (_floorplan(run, found), _shares(run)) if plot is not None]
     return Section(HEADING, (), tuple(plots), absent="" if plots else "the design has no placement and no shares")
 
 
-def floorplan(design: Design, model: Model, seed: int) -> Package | None:
-    """Tiles and links of a design; link loads are those of one served request of medium length.
+def busy_links(found: Explanation) -> dict[tuple[int, int], float]:
+    """Share of time in which each directed link is busy, by its slots: that of each iteration times its own share."""
+    busy: dict[tuple[int, int], float] = {}
+    for iteration in found.iterations:
+        share = iteration.iterations_per_s * iteration.composition.time_s
+        for link in iteration.composition.links:
+            source, target = (int(slot) for slot in link.link.split("→"))
+            busy[source, target] = busy.get((source, target), 0.0) + share * link.busy_share
+    return busy
 
-    Both directions of a link are drawn as one, loaded like the busier of the two.  None where it has no placement.
-    """
-    placed, _ = place_design(design, model, seed)
+
+def reference_loads(placed: Design, model: Model) -> dict[tuple[int, int], float]:
+    """Bytes on each directed link for one served request of medium length, by its slots."""
     if placed.placement is None:
-        return None
+        return {}
+    load = LinkLoad(placed.package, placed.placement)
+    amounts = load.loads(reference_traffic(placed, model)).tolist()
+    return {
+        (int(source), int(target)): amount for (source, target), amount in zip(load.routes.links, amounts, strict=True)
+    }
+
+
+def floorplan(placed: Design, loads: Mapping[tuple[int, int], float], notes: Mapping[str, str], unit: str) -> Package:
+    """Tiles and links of a placed design; both directions of a link are drawn as one, as the busier.
+
+    Args:
+        placed: the design with its placement.
+        loads: of directed links, by their slots.
+        notes: by group, what stands in its tiles.
+        unit: what loads are: `"busy"` (shares of time) or `"bytes"`.
+    """
     package = placed.package
-    load = LinkLoad(package, placed.placement)
-    bytes_on = load.loads(reference_traffic(placed, model))
     slots = package.topology.slots
-    worst = float(bytes_on.max(initial=0.0)) or 1.0
-    busier: dict[tuple[int, int], float] = {}
-    for (source, target), amount in zip(load.routes.links, bytes_on.tolist(), strict=True):
-        pair = (min(source, target), max(source, target))
-        busier[pair] = max(busier.get(pair, 0.0), amount / worst)
-    wires = [
-        Wire((slots[a].x_mm, slots[a].y_mm), (slots[b].x_mm, slots[b].y_mm), share) for (a, b), share in busier.items()
-    ]
+    worst = max(loads.values(), default=0.0) or 1.0
+    pairs = dict.fromkeys((min(pair), max(pair)) for pair in loads)
+    wires = []
+    for a, b in pairs:
+        amount = max(loads.get((a, b), 0.0), loads.get((b, a), 0.0))
+        words = f"{100 * amount:.3g} % busy" if unit == "busy" else f"{amount / worst:.2f} of the busiest link"
+        ends = (slots[a].x_mm, slots[a].y_mm), (slots[b].x_mm, slots[b].y_mm)
+        wires.append(Wire(*ends, amount / worst, f"link {a}–{b}: {words}"))
     names = [group.name for group in package.dies for _ in range(group.count)]
     names += [group.name for group in package.memories for _ in range(group.count)]
     tiles = []
-    for component, slot in enumerate(placed.placement.slots):
-        at = slots[slot]
-        tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, names[component], names[component]))
-    return Package(tuple(tiles), tuple(wires)) if tiles else None
+    for component, slot in enumerate(placed.placement.slots if placed.placement is not None else ()):
+        at, name = slots[slot], names[component]
+        tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, name, name, notes.get(name, "")))
+    return Package(tuple(tiles), tuple(wires))
 
 
-def _floorplan(run: Run) -> Plot | None:
-    drawn = floorplan(run.design(run.recommended), run.experiment.workload.models[0], PLACEMENT_SEED)
-    if drawn is None:
+def _floorplan(run: Run, found: Explanation | str) -> Plot | None:
+    models = [kind.model for kind in served(run.experiment.workload)]
+    placed, _ = place_design(run.design(run.recommended), models, PLACEMENT_SEED)
+    if placed.placement is None:
         return None
+    if isinstance(found, str) or not found.iterations:
+        loads, unit = reference_loads(placed, models[0]), "bytes"
+        words = "links by the bytes they carry for a request of medium length"
+    else:
+        loads, unit = busy_links(found), "busy"
+        words = f"links by the share of time they are busy, the busiest {100 * max(loads.values(), default=0.0):.3g} %"
+    drawn = floorplan(placed, loads, _notes(run, placed), unit)
     rows: list[tuple[object, ...]] = [
-        ("tile", tile.label, tile.x_mm, tile.y_mm, tile.width_mm, tile.height_mm, "") for tile in drawn.tiles
+        ("tile", tile.label, tile.x_mm, tile.y_mm, tile.width_mm, tile.height_mm, tile.note) for tile in drawn.tiles
     ]
-    rows += [("link", "", *wire.start, *wire.end, wire.load) for wire in drawn.wires]
+    rows += [("link", wire.note, *wire.start, *wire.end, wire.load) for wire in drawn.wires]
     caption = (
-        f"Design {run.identity(run.recommended)} from above: tiles by group; links by the bytes they carry for a "
-        "request of medium length, both directions drawn as the busier one."
+        f"Design {run.identity(run.recommended)} from above: tiles by group, with the share of time they are busy; "
+        f"{words}, both directions drawn as the busier one."
     )
-    columns = ("kind", "group", "x_mm", "y_mm", "width_or_x1_mm", "height_or_y1_mm", "relative_load")
+    columns = ("kind", "name", "x_mm", "y_mm", "width_or_x1_mm", "height_or_y1_mm", "note_or_relative_load")
     return Plot("floorplan", "Floorplan and link loads", caption, drawn, columns, rows)
+
+
+def _notes(run: Run, placed: Design) -> dict[str, str]:
+    """How busy the tiles of each group are."""
+    shares = {group.name: run.estimate(f"{UTILIZATION}{group.name}", run.recommended) for group in placed.package.dies}
+    memory = run.estimate("hbm_utilization", run.recommended)
+    shares |= {group.name: memory for group in placed.package.memories}
+    return {name: f"{100 * share:.0f} %" for name, share in shares.items() if np.isfinite(share)}
 
 
 def _shares(run: Run) -> Plot | None:

@@ -16,10 +16,12 @@ from hydra_dse.report.charts import Bars, HeatMap
 from hydra_dse.report.constraints import broken_constraints, constraints_section, nearest_remedy
 from hydra_dse.report.fronts import front_section
 from hydra_dse.report.importance import explained, importance_of, importance_section
+from hydra_dse.report.iteration import explained as explained_by_estimator
 from hydra_dse.report.iteration import iteration_section
 from hydra_dse.report.latency import latency_section
 from hydra_dse.report.load import load_section
 from hydra_dse.report.load_sweep import load_sweep
+from hydra_dse.report.package import busy_links, package_section
 from hydra_dse.report.robustness import read_shares, robustness_section
 from hydra_dse.report.run import read_run
 from hydra_dse.report.summary import recommendation_section
@@ -95,7 +97,7 @@ def test_the_nearest_feasible_design_differs_least(run):
 
 
 def test_the_segments_of_a_waterfall_make_up_the_iteration(run):
-    section = iteration_section(run)
+    section = iteration_section(run, explained_by_estimator(run))
     assert not section.absent and section.plots
     for plot in section.plots:
         chart = plot.chart
@@ -104,6 +106,21 @@ def test_the_segments_of_a_waterfall_make_up_the_iteration(run):
         assert parts[0].start == 0.0
         assert [part.start for part in parts[1:]] == pytest.approx([part.end for part in parts[:-1]])
         assert parts[-1].end == pytest.approx(whole.end)
+
+
+def test_links_are_as_busy_as_the_estimate_says(run):
+    found = explained_by_estimator(run)
+    busy = busy_links(found)
+    # The metric adds the busiest link of each pool: an upper bound that is reached where one pool loads the link.
+    assert 0.0 < max(busy.values()) <= run.estimate("noi_utilization_max", run.recommended) * (1 + 1e-9)
+    plot = package_section(run, found).plots[0]
+    wires = plot.chart.wires
+    assert max(wire.load for wire in wires) == 1.0
+    assert {tile.note for tile in plot.chart.tiles if tile.label != "HBM"} <= {
+        f"{100 * run.estimate(name, run.recommended):.0f} %"
+        for name in run.designs.scores.metrics
+        if "utilization" in name
+    }
 
 
 def test_quantiles_are_the_percentiles_of_the_estimate(run):
@@ -217,5 +234,7 @@ def test_odds_of_designs_are_shown_most_likely_first(run, copy):
 
 def test_without_a_feasible_design_a_report_says_so(run):
     empty = replace(run, front=(), recommended=-1)
-    for section in (front_section, iteration_section, latency_section, load_section):
+    for section in (front_section, latency_section, load_section):
         assert section(empty).absent == "no design is feasible"
+    for section in (package_section, iteration_section):
+        assert section(empty, explained_by_estimator(empty)).absent == "no design is feasible"

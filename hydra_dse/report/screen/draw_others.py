@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 
 import numpy as np
 
@@ -109,7 +110,8 @@ def draw_package(chart: Package, name: str) -> str:
     for wire in sorted(chart.wires, key=lambda found: found.load):
         thick = f"{0.7 + 6 * wire.load:.1f}"
         strong = f"{0.25 + 0.75 * wire.load:.2f}"
-        parts.append(line(at(*wire.start), at(*wire.end), "c3 wire", stroke_width=thick, stroke_opacity=strong))
+        drawn = line(at(*wire.start), at(*wire.end), "c3 wire", stroke_width=thick, stroke_opacity=strong)
+        parts.append(element("g", element("title", escape(wire.note)) + drawn) if wire.note else drawn)
     parts += [_tile_words(tile, at(tile.x_mm, tile.y_mm), scale) for tile in chart.tiles]
     size = f"{x1 - x0:.1f} mm × {y1 - y0:.1f} mm"
     height = top + (y1 - y0) * scale + 26
@@ -125,8 +127,6 @@ def _tile(tile: Tile, colour: int, centre: tuple[float, float], scale: float) ->
 
 
 def _title(tile: Tile) -> str:
-    from html import escape
-
     return escape(f"{tile.label} {tile.note}".strip())
 
 
