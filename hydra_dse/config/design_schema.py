@@ -99,6 +99,7 @@ class DieGroupSection(Section):
     links: PositiveCount | None = None
     families: list[Literal["attention", "ssm"]] = Field(default_factory=list)
     phase: Literal["prefill", "decode", "any"] = "any"
+    fast_format: Literal["none", "fp8", "int8", "fp4", "int4"] = "none"
     frequency: Annotated[PositiveNumber, Field(ge=LOWEST, le=HIGHEST)] = 1.0
 
 

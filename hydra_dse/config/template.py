@@ -33,6 +33,7 @@ from hydra_dse.hardware.components import (
     PackageLimits,
     Topology,
 )
+from hydra_dse.hardware.formats import with_fast_format
 from hydra_dse.hardware.frequency import at_frequency
 from hydra_dse.hardware.technology import Technology
 from hydra_dse.model.precision import Precision
@@ -266,6 +267,11 @@ def _dies(document: Document, path: KeyPath) -> _Dies:
             message = f"{die.name} has a fixed size and {die.ports} links; only composed dies take `links`"
             raise InputError(document.fault((*path, "links"), message))
         die = replace(die, ports=section.links)
+    if section.fast_format != "none":
+        if isinstance(die, Chiplet):
+            message = f"{die.name} has a fixed size and its own formats; only composed dies take `fast_format`"
+            raise InputError(document.fault((*path, "fast_format"), message))
+        die = with_fast_format(die, section.fast_format)
     return _Dies(die, section.count, tuple(section.families), section.phase, section.frequency)
 
 
