@@ -1,10 +1,10 @@
 """Published serving on several chips against the package simulator: `python -m benchmarks.multichip [--write]`.
 
 One batch of equal requests: its prompts in one iteration, then decode steps up to the last token, each executed
-operator by operator in events (`--detail operators`), with flows that share links and memories.  Steps are executed at
-a few contexts and interpolated between.  Designs lie in `benchmarks/multichip_designs/`; models that the project does not
-bundle are read from the folder of published configurations (`HYDRA_DSE_REFERENCE`).  `--write` puts the table into
-`docs/multichip.csv`.
+operator by operator in events (`--detail operators`), with flows that share links and memories. Steps are executed
+at a few contexts and interpolated between. Designs lie in `benchmarks/multichip_designs/`; models that the project
+does not bundle are read from the folder of published configurations (`HYDRA_DSE_REFERENCE`). `--write` puts the
+table into `docs/multichip.csv`.
 """
 
 from __future__ import annotations
