@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from hydra_dse.estimator.iteration import (
 )
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
-from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
+from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of, row_starts
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -52,9 +53,17 @@ class Tables:
 
     def beside_of(self, batch: FloatArray) -> Between:
         """Where batches of shape (n, m) lie among the j batches."""
-        left = (batch[:, :, None] >= self.beside[:, None, 1:-1]).sum(axis=2)
+        left = np.zeros(batch.shape, dtype=np.int64)
+        for point in range(1, self.beside.shape[1] - 1):
+            left += batch >= self.beside[:, point, None]
         low, high = gather(self.beside, left), gather(self.beside, left + 1)
-        return Between(left, np.clip((batch - low) / np.maximum(high - low, 1e-12), 0.0, 1.0))
+        share = (batch - low) / np.maximum(high - low, 1e-12)
+        return Between(left, np.minimum(np.maximum(share, 0.0), 1.0))
+
+    @cached_property
+    def step_beside(self) -> FloatArray:
+        """Decode-only iteration at the j batches; 0 for the empty one."""
+        return self.nodes.at(self.step_s, np.maximum(self.beside, 1.0)) * (self.beside > 0)
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,9 @@ class Between:
 
     def of(self, values: FloatArray) -> FloatArray:
         """Interpolate grid values, (n, j) → (n, m)."""
-        low = gather(values, self.left)
-        return np.asarray(low + self.share * (gather(values, self.left + 1) - low))
+        flat, at = np.ravel(values), self.left + row_starts(*values.shape)
+        low = flat.take(at)
+        return np.asarray(low + self.share * (flat.take(at + 1) - low))
 
     def of_tables(self, values: FloatArray) -> FloatArray:
         """Interpolate rows of values, (n, j, k) → (n, m, k)."""
@@ -157,7 +167,7 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
     """Interpolate the tables at batches of shape (n, m)."""
     weight, times = lengths.prompt_bins.weight, tables.prompts
     # Chunked: the decode iteration that would have run anyway is no delay.
-    hidden = np.zeros_like(tables.beside) if tables.prefill_first else step_beside(tables)
+    hidden = np.zeros_like(tables.beside) if tables.prefill_first else tables.step_beside
     light = np.maximum(times.alone_s - times.iterations * hidden[:, :, None], 0.0)
     token = (times.full_s - hidden) / times.budget
     between = tables.beside_of(batch)
@@ -176,11 +186,6 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
         budget=at(times.budget),
         delay_s=None if tables.delay_s is None else between.of_tables(tables.delay_s),
     )
-
-
-def step_beside(tables: Tables) -> FloatArray:
-    """Decode-only iteration at the j batches; 0 for the empty one."""
-    return tables.nodes.at(tables.step_s, np.maximum(tables.beside, 1.0)) * (tables.beside > 0)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ that its result does not depend on which other designs are estimated with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,15 @@ HEAD = 4
 
 def gather(values: FloatArray, index: NDArray[np.int64]) -> FloatArray:
     """`values[row, index[row, column]]`, shape of `index`: `np.take_along_axis` without its overhead."""
-    flat = index + (np.arange(len(values)) * values.shape[1])[:, None]
-    return np.asarray(np.ascontiguousarray(values).ravel().take(flat))
+    return np.asarray(np.ravel(values).take(index + row_starts(*values.shape)))
+
+
+@lru_cache(maxsize=256)
+def row_starts(rows: int, columns: int) -> NDArray[np.int64]:
+    """Where each row begins in a flat array of `rows × columns`, shape (rows, 1)."""
+    found = (np.arange(rows) * columns)[:, None]
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,11 @@ class BatchNodes:
         curved = HEAD - 1.0 + np.log(np.maximum(levels, HEAD) / HEAD) / growth
         position = np.where((top <= self.count) | (levels <= HEAD), plain, curved)
         # A level is NaN where a design cannot serve at all: any node will do, the weight stays NaN.
-        left = np.clip(np.floor(np.nan_to_num(position) + 1e-9), 0, self.count - 2).astype(np.int64)
+        left = np.fmin(np.fmax(np.floor(position + 1e-9), 0.0), self.count - 2.0).astype(np.int64)
         low, high = gather(self.batch, left), gather(self.batch, left + 1)
         width = high - low
         share = np.where(width > 0, (levels - low) / np.where(width > 0, width, 1.0), 0.0)
-        return left, np.clip(share, 0.0, 1.0)
+        return left, np.minimum(np.maximum(share, 0.0), 1.0)
 
     def at(self, values: FloatArray, levels: FloatArray) -> FloatArray:
         """Interpolate node values, shape (n, k), at levels, shape (n, m)."""
