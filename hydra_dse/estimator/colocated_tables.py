@@ -18,7 +18,7 @@ from hydra_dse.estimator.iteration import (
 )
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
-from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of, row_starts
+from hydra_dse.estimator.nodes import BatchNodes, Grid, gather, nodes_of
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -66,18 +66,8 @@ class Tables:
         return self.nodes.at(self.step_s, np.maximum(self.beside, 1.0)) * (self.beside > 0)
 
 
-@dataclass(frozen=True)
-class Between:
-    """Positions on a grid: left point and weight of the right one, shape (n, m)."""
-
-    left: NDArray[np.int64]
-    share: FloatArray
-
-    def of(self, values: FloatArray) -> FloatArray:
-        """Interpolate grid values, (n, j) → (n, m)."""
-        flat, at = np.ravel(values), self.left + row_starts(*values.shape)
-        low = flat.take(at)
-        return np.asarray(low + self.share * (flat.take(at + 1) - low))
+class Between(Grid):
+    """Places among the j batches."""
 
     def of_tables(self, values: FloatArray) -> FloatArray:
         """Interpolate rows of values, (n, j, k) → (n, m, k)."""
@@ -326,13 +316,14 @@ def _decoding_at_saturation(tables: Tables, lengths: LengthMoments, decode: floa
     """
     own = tables.prompts.iterations @ lengths.prompt_bins.weight
     low, high = np.zeros_like(tables.top), tables.top
+    whole = tables.limit * decode
     for _ in range(24):
         batch = (low + high) / 2.0
         between = tables.beside_of(batch[:, None])
         budget, prompts = between.of(tables.prompts.budget)[:, 0], batch / decode
-        left = np.maximum(budget - prompts * lengths.prompt, 1e-3 * budget)
-        ahead = prompts * lengths.prompt2 / (2.0 * left)
-        waits = ahead / budget * np.minimum(prompts * lengths.prompt / budget, 1.0)
-        short = batch * (decode + between.of(own)[:, 0] + waits) < tables.limit * decode
+        tokens = prompts * lengths.prompt
+        ahead = prompts * lengths.prompt2 / (2.0 * np.maximum(budget - tokens, 1e-3 * budget))
+        waits = ahead / budget * np.minimum(tokens / budget, 1.0)
+        short = batch * (decode + between.of(own)[:, 0] + waits) < whole
         low, high = np.where(short, batch, low), np.where(short, high, batch)
     return np.maximum(low, 1e-3)
