@@ -127,7 +127,7 @@ def compared_csv(comparison: Comparison, rows: Sequence[Compared]) -> bytes:
     heads += [part for name in _RATES for part in (name, f"{name}:low", f"{name}:high")]
     heads += ["power_w", "area_mm2", "interposer_mm2", "node_nm", "unit_cost_usd", "saturated_fractions"]
     heads += [part for name in names for part in (f"ratio:{name}", f"ratio:{name}:low", f"ratio:{name}:high")]
-    return csv_bytes([*heads, "parameters", "slots"], [_cells(row, names) for row in rows])
+    return csv_bytes([*heads, "parameters", "slots", "violations"], [_cells(row, names) for row in rows])
 
 
 def _cells(row: Compared, names: Sequence[str]) -> list[object]:
@@ -141,7 +141,7 @@ def _cells(row: Compared, names: Sequence[str]) -> list[object]:
         ratio = row.ratios[name]
         cells += [ratio.value, ratio.low, ratio.high]
     slots = "" if one.choice.slots is None else " ".join(map(str, one.choice.slots))
-    return [*cells, json.dumps(dict(one.choice.point)), slots]
+    return [*cells, json.dumps(dict(one.choice.point)), slots, "; ".join(one.violations)]
 
 
 def points_csv(comparison: Comparison, cases: Sequence[Case]) -> bytes:
