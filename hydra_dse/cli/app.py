@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "calibrate": Entry("hydra_dse.cli.calibrate", "calibrate", "Fit physical parameters of chips to measured tables."),
     "bench": Entry("hydra_dse.cli.bench", "bench", "DABench-LLM metrics of measured profiles or of a modelled chip."),
     "diff": Entry("hydra_dse.cli.diff", "diff", "What changed between two runs, and why their fronts differ."),
+    "export": Entry("hydra_dse.cli.export", "export", "A placed design as inputs of HotSpot, RapidChiplet or BookSim."),
     "pack": Entry("hydra_dse.cli.pack", "pack", "A run and the inputs it read as one reproducible archive."),
     "check": Entry("hydra_dse.cli.check", "check", "All faults of input files, cross-file ones included."),
     "doctor": Entry("hydra_dse.cli.doctor", "doctor", "What a bug report needs: versions, machine, bundled data."),

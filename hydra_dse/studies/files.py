@@ -45,6 +45,22 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise InputError(Fault(f"cannot write: {error.strerror}", file=str(path))) from error
 
 
+def empty_folder(path: Path) -> Path:
+    """Make a folder, or take one that is there and empty.
+
+    Raises:
+        InputError: it holds something, is a file, or cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        present = next(path.iterdir(), None)
+    except OSError as error:
+        raise InputError(Fault(f"cannot be a folder to write to: {error.strerror}", file=str(path))) from error
+    if present is not None:
+        raise InputError(Fault(f"holds {present.name!r}; name an empty or new folder", file=str(path)))
+    return path
+
+
 def _flush_folder(folder: Path) -> None:
     """Make a rename durable; file systems that cannot flush a folder do without."""
     with contextlib.suppress(OSError):
