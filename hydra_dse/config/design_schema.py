@@ -125,6 +125,23 @@ class MappingSection(Section):
 
     models: dict[Name, Annotated[list[Name], Field(min_length=1)]] = Field(default_factory=dict)
     cache: Literal["shared", "equal"] = "shared"
+    memories: dict[Literal["prefill", "decode"], Annotated[list[Name], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+
+    @model_validator(mode="after")
+    def _memories_of_both_pools(self) -> MappingSection:
+        if not self.memories:
+            return self
+        missing = [pool for pool in ("prefill", "decode") if pool not in self.memories]
+        if missing:
+            raise at_key("memories", f"pool {missing[0]!r} has none; name groups of both pools, or of neither")
+        both = [name for name in self.memories["prefill"] if name in self.memories["decode"]]
+        if both:
+            raise at_key("memories", f"{both[0]!r} belongs to both pools; leave memories out where pools share them")
+        if self.parallelism == "expert" or self.pipeline > 1:
+            raise at_key("memories", "memories of each pool need parallelism: tensor or replica, and pipeline: 1")
+        return self
 
 
 class PolicySection(Section):

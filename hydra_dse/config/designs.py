@@ -57,15 +57,20 @@ def design_of(document: Document, name: str = "design") -> Design:
 
 
 def mapping_faults(document: Document) -> Iterator[Fault]:
-    """Yield a fault for every die group that the mapping names and the dies do not have."""
-    dies = document.data.get("dies")
-    known = tuple(dies) if isinstance(dies, dict) else ()
-    for key in ("groups", "models"):
+    """Yield a fault for every group that the mapping names and the dies or memories do not have."""
+    for key, section, what in (
+        ("groups", "dies", "die"),
+        ("models", "dies", "die"),
+        ("memories", "memories", "memory"),
+    ):
+        groups = document.data.get(section)
+        known = tuple(groups) if isinstance(groups, dict) else ()
         named = document.get(("mapping", key))
         for kind, names in named.items() if isinstance(named, dict) else ():
             for index, name in enumerate(names if isinstance(names, list) else ()):
                 if name not in known and not str(name).startswith("$"):
-                    message = f"no die group called {name!r}{did_you_mean(str(name), known)}; known: {', '.join(known)}"
+                    hint = did_you_mean(str(name), known)
+                    message = f"no {what} group called {name!r}{hint}; known: {', '.join(known)}"
                     yield document.fault(("mapping", key, kind, index), message)
 
 

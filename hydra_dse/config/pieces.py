@@ -56,6 +56,7 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
         section.pipeline,
         models,
         section.cache,
+        memories={pool: tuple(names) for pool, names in section.memories.items()},
     )
 
 

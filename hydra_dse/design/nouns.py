@@ -46,6 +46,8 @@ class MappingChoice:
         models: model name → names of the die groups that serve it; a model not named is served by all of them.
         cache: how models that share memory divide what caches may fill: `"shared"` (whoever comes first) or
             `"equal"` (a fixed equal part each).
+        memories: pool (`"prefill"`, `"decode"`) → memory groups that it keeps weights and caches in, where each pool of
+            a disaggregated design has memories of its own; empty = both read one copy in all of them.
         only: die groups that take part at all (empty = all); set where a design is seen by one of its models.
     """
 
@@ -59,6 +61,7 @@ class MappingChoice:
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache: str = "shared"
     only: tuple[str, ...] = ()
+    memories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ def metrics_of(
         gaps = [name for name in metrics if name.startswith(("tpot_", "tbt_"))]
         metrics |= {name: np.full_like(rate, np.nan) for name in gaps}
     metrics |= _memory(profile, solution, lengths)
-    metrics |= _utilisation(profile, solution)
-    metrics |= _energy(profile, solution, completed * lengths.output)
+    metrics |= _utilisation(profile, solution, lengths)
+    metrics |= _energy(profile, solution, completed * lengths.output, lengths)
     metrics |= ratios(metrics)
     metrics["area_mm2"], metrics["interposer_mm2"] = profile.area_mm2, profile.interposer_mm2
     return metrics
@@ -84,21 +84,35 @@ def _memory(profile: ServiceProfile, solution: Solution, lengths: LengthMoments)
     return {"kv_occupancy": kv * cut / capacity, "state_occupancy": state * cut / capacity}
 
 
-def _utilisation(profile: ServiceProfile, solution: Solution) -> dict[str, FloatArray]:
+def _handed_over(profile: ServiceProfile, solution: Solution, lengths: LengthMoments) -> FloatArray:
+    """Bytes per second that are handed over from prefill to decode."""
+    each = profile.kv_bytes_per_token * lengths.stored + profile.state_bytes_per_sequence
+    return np.asarray(solution.served_per_s * lengths.decoding_share * each)
+
+
+def _utilisation(profile: ServiceProfile, solution: Solution, lengths: LengthMoments) -> dict[str, FloatArray]:
     busy: dict[str, FloatArray] = {}
     for work in solution.work:
         for name, seconds in profile.pools[work.pool].busy_s(work.batch).items():
             share = (np.asarray(seconds, dtype=float) * work.rate_per_s).sum(axis=1)
             busy[name] = busy.get(name, np.zeros_like(share)) + share
+    if profile.handoff is not None:
+        moved = _handed_over(profile, solution, lengths)
+        for name, seconds in (("hbm", profile.handoff.site_s), ("noi", profile.handoff.link_s)):
+            busy[name] = busy.get(name, np.zeros_like(moved)) + moved * seconds
     names = {"hbm": "hbm_utilization", "noi": "noi_utilization_max"}
     return {names.get(name, f"utilization_{name}"): np.minimum(share, 1.0) for name, share in busy.items()}
 
 
-def _energy(profile: ServiceProfile, solution: Solution, tokens_per_s: FloatArray) -> dict[str, FloatArray]:
+def _energy(
+    profile: ServiceProfile, solution: Solution, tokens_per_s: FloatArray, lengths: LengthMoments
+) -> dict[str, FloatArray]:
     power = profile.static_power_w.copy()
     for work in solution.work:
         joule = np.asarray(profile.pools[work.pool].energy_j(work.batch), dtype=float)
         power = power + (joule * work.rate_per_s).sum(axis=1)
+    if profile.handoff is not None:
+        power = power + _handed_over(profile, solution, lengths) * profile.handoff.joules
     return {
         "power_w": power,
         "energy_j_per_token": power / np.maximum(tokens_per_s, 1e-300),

@@ -59,4 +59,5 @@ def mapping_key(choice: MappingChoice) -> tuple[object, ...]:
     """Key of a mapping choice."""
     named = tuple((kind, choice.groups[kind]) for kind in sorted(choice.groups))
     experts = choice.expert_placement, choice.replicated_experts, choice.pipeline
-    return named, choice.parallelism, choice.homes, choice.sram_weight_share, *experts, choice.only
+    memories = tuple((pool, choice.memories[pool]) for pool in sorted(choice.memories))
+    return named, choice.parallelism, choice.homes, choice.sram_weight_share, *experts, choice.only, memories

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design, MappingChoice
 from hydra_dse.hardware.components import DieGroup, Package
+from hydra_dse.mapping.apart import apart, handoff_shares, site_shares
 from hydra_dse.mapping.experts import ExpertPlacement, place_experts, read_elsewhere, stored_shares
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.identity import components_key, mapping_key
@@ -64,20 +65,41 @@ def map_design(design: Design, model: Model) -> MappedDesign:
 def map_operands(design: Design, operands: Operands, nominal: bool = False) -> MappedDesign:
     """Lower a design for given operands; `nominal` counts every die of a group alike and keeps nothing resident."""
     sites = memory_sites(design.package)
-    share = bandwidth_shares(sites)
+    shares = site_shares(design, sites)
     pools = pool_names(design)
     members = {name: groups_of_pool(design.package, name, design.mapping.only) for name in pools}
     uses = {group.name: sum(group in members[name] for name in pools) for group in design.package.dies}
+    components = design.package.die_count + design.package.stack_count
     return MappedDesign(
-        pools=tuple(_PoolMapper(design, operands, share, members[name], uses, nominal).pool(name) for name in pools),
-        memory=memory_plan(sites, operands, stored_weights(design, operands, sites)),
+        pools=tuple(
+            _PoolMapper(design, operands, share, members[name], uses, nominal).pool(name)
+            for name, share in zip(pools, shares, strict=True)
+        ),
+        memory=memory_of(design, operands, sites),
+        handoff_bytes_per_token=operands.kv_bytes_per_token if apart(design) else 0.0,
+        handoff_bytes_per_sequence=operands.state_bytes_per_sequence if apart(design) else 0.0,
+        handoff=handoff_shares(design, sites, components),
         sites=sites,
-        component_count=design.package.die_count + design.package.stack_count,
+        component_count=components,
     )
 
 
+def memory_of(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> MemoryPlan:
+    """The memory plan of a design; of pools with memories of their own that of the decode pool."""
+    weights = stored_weights(design, operands, sites)
+    if not apart(design):
+        return memory_plan(sites, operands, weights)
+    source, target = (memory_plan(sites, operands, weights, share) for share in site_shares(design, sites))
+    return replace(target, source_cache_bytes=source.cache_bytes)
+
+
 def stored_weights(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> FloatArray:
-    """Weight bytes held in each site: one copy over all sites by bandwidth, experts placed whole where they are."""
+    """Weight bytes held in each site: one copy over all sites by bandwidth, experts placed whole where they are.
+
+    Pools with memories of their own hold a copy each.
+    """
+    if apart(design):
+        return np.asarray(operands.weight_bytes * np.sum(site_shares(design, sites), axis=0))
     share = bandwidth_shares(sites)
     weights = operands.weight_bytes * share
     for routing, held in _expert_bytes(design, operands).items():
@@ -114,10 +136,18 @@ def dealt(choice: MappingChoice, routing: Routing, work: FloatArray, site_share:
     return place_experts(routing, work, feed, choice.expert_placement, choice.replicated_experts)
 
 
-def memory_plan(sites: Sequence[MemorySite], operands: Operands, weights: FloatArray | None = None) -> MemoryPlan:
-    """Weights as stored (by default one copy, by bandwidth); the site that fills first bounds the caches."""
+def memory_plan(
+    sites: Sequence[MemorySite],
+    operands: Operands,
+    weights: FloatArray | None = None,
+    share: FloatArray | None = None,
+) -> MemoryPlan:
+    """Weights as stored (by default one copy, by bandwidth); the site that fills first bounds the caches.
+
+    `share`: of the caches in each site, by default its share of the bandwidth.
+    """
     capacity = np.array([site.capacity_bytes for site in sites], dtype=np.float64)
-    share = bandwidth_shares(sites)
+    share = bandwidth_shares(sites) if share is None else share
     weights = operands.weight_bytes * share if weights is None else weights
     used = share > 0
     left = float(np.min((capacity[used] - weights[used]) / share[used])) if used.any() else 0.0

@@ -5,7 +5,8 @@ Decisions only, no times.  Both the analytical profile and the simulators start 
 Layout of operands ("aligned" homes).  Every operand of a group of dies lies on the unit interval.  Die `i` of the
 group owns an interval as long as its share of the work, stack `j` holds an interval as long as its share of the
 bandwidth; a byte flows from stack `j` to die `i` where the two overlap.  Prefill and decode pools read the same
-copy, so a hand-off between them is a pointer.  "interleaved" homes spread every die's shard over all stacks.
+copy, so a hand-off between them is a pointer, unless each pool has memories of its own (see `mapping.apart`).
+"interleaved" homes spread every die's shard over all stacks.
 
 The residual stream is sharded over all dies of a pool.  A column-parallel operator gathers it, a row-parallel
 one reduces into it; the ledger of both is in `Transfer`.
@@ -147,6 +148,8 @@ class MemoryPlan:
             fills first bounds it).
         kv_bytes_per_token, state_bytes_per_sequence: of the served model at its precision.
         cache_share: share of the caches that lies in each stack, shape (stacks,); sums to 1.
+        source_cache_bytes: memory for the caches of prompts where the prefill pool has memories of its own (all of the
+            above is then the decode pool's); 0 where pools share their memory.
     """
 
     capacity_bytes: FloatArray
@@ -155,6 +158,7 @@ class MemoryPlan:
     kv_bytes_per_token: float
     state_bytes_per_sequence: float
     cache_share: FloatArray = field(default_factory=lambda: np.zeros(0))
+    source_cache_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,8 @@ class MappedDesign:
     Attributes:
         handoff_bytes_per_token, handoff_bytes_per_sequence: bytes that move when a request goes from prefill to
             decode; 0 where both pools read the same memory (the request is handed over by pointer).
+        handoff: shape (components, components): bytes from stack to stack per byte handed over; sums to 1, empty for a
+            pointer.
         sites: the memory sites that the stack axes of all arrays stand for.
         component_count: dies and stacks of the package: the size of traffic matrices.
     """
@@ -172,6 +178,7 @@ class MappedDesign:
     memory: MemoryPlan
     handoff_bytes_per_token: float = 0.0
     handoff_bytes_per_sequence: float = 0.0
+    handoff: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     sites: tuple[MemorySite, ...] = ()
     component_count: int = 0
 

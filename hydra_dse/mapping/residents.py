@@ -13,7 +13,7 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.mapping.groups import groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
-from hydra_dse.mapping.lower import memory_plan, stored_weights
+from hydra_dse.mapping.lower import memory_of, stored_weights
 from hydra_dse.mapping.operands import operands_of, precision_of
 from hydra_dse.mapping.violations import mapping_violations
 from hydra_dse.model.blocks import Model
@@ -51,8 +51,7 @@ def residents_of(design: Design, models: Sequence[Model]) -> tuple[Resident, ...
     _check_names(design, models)
     if len(models) == 1:
         operands = operands_of(models[0], precision_of(design, models[0]))
-        sites = memory_sites(design.package)
-        cache = memory_plan(sites, operands, stored_weights(design, operands, sites)).cache_bytes
+        cache = memory_of(design, operands, memory_sites(design.package)).cache_bytes
     else:
         bound, weights = _memory(design, models)
         cache = max(0.0, bound - sum(weights))
@@ -118,6 +117,9 @@ def _dies(design: Design) -> dict[str, frozenset[int]]:
 def _check_names(design: Design, models: Sequence[Model]) -> None:
     """A misspelt model would quietly use all dies."""
     names = [model.name for model in models]
+    if len(models) > 1 and design.mapping.memories:
+        message = f"mapping.memories: memories of each pool serve one model, the workload has {', '.join(names)}"
+        raise InputError(Fault(message))
     unknown = [name for name in design.mapping.models if name not in names]
     if len(models) > 1 and unknown and any(name not in design.mapping.models for name in names):
         hint = did_you_mean(unknown[0], names)

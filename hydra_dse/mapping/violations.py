@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hydra_dse.design.nouns import Design
 from hydra_dse.hardware.components import DieGroup
+from hydra_dse.mapping.apart import apart, site_shares
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
 from hydra_dse.mapping.lower import stored_weights
+from hydra_dse.mapping.nouns import MemorySite
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.stages import stages_of
 from hydra_dse.model.blocks import Model
@@ -28,12 +32,28 @@ def memory_violations(design: Design, operands: Operands) -> tuple[Violation, ..
     share = bandwidth_shares(sites)
     if design.mapping.parallelism == "expert":
         return _overfull(design, operands)
+    if apart(design):
+        return _apart(design, operands, sites)
     bound = min(site.capacity_bytes / part for site, part in zip(sites, share, strict=True) if part > 0)
     least = operands.weight_bytes + operands.state_bytes_per_sequence + operands.kv_bytes_per_token
     if least <= bound:
         return ()
     levers = ("more memory stacks", "larger stacks", "weights of fewer bits", "a smaller model")
     return (Violation("weights and one sequence exceed memory", least, bound, "bytes", levers),)
+
+
+def _apart(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> tuple[Violation, ...]:
+    """Weights that do not fit into the memories of a pool with one token of one sequence."""
+    least = operands.weight_bytes + operands.state_bytes_per_sequence + operands.kv_bytes_per_token
+    levers = ("more or larger stacks for that pool", "weights of fewer bits", "one memory for both pools")
+    found = []
+    for pool, share in zip(pool_names(design), site_shares(design, sites), strict=True):
+        rooms = [site.capacity_bytes / part for site, part in zip(sites, share.tolist(), strict=True) if part > 0]
+        bound = min(rooms, default=0.0)
+        if least > bound:
+            what = f"weights and one sequence exceed the memories of pool {pool!r}"
+            found.append(Violation(what, least, bound, "bytes", levers))
+    return tuple(found)
 
 
 def _overfull(design: Design, operands: Operands) -> tuple[Violation, ...]:

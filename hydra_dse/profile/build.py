@@ -15,7 +15,7 @@ from hydra_dse.model.blocks import Model
 from hydra_dse.policy import Emission, Policy
 from hydra_dse.profile.hardware import Hardware, HardwareTable
 from hydra_dse.profile.members import members_of
-from hydra_dse.profile.nouns import ServiceProfile
+from hydra_dse.profile.nouns import HandoffLoad, ServiceProfile
 from hydra_dse.profile.pools import ProfiledContention, ProfiledPool
 from hydra_dse.profile.roles import with_roles
 
@@ -52,7 +52,12 @@ def build_profile(
 
     operands = [operands_of(model, entry.precision) for entry in table.entries]
     free = 1.0 - _of([design.policy.memory_watermark for design in designs])
-    zero = np.zeros(len(designs))
+    handoff = HandoffLoad(
+        site_s=per_design(lambda entry: entry.handoff[0]),
+        link_s=per_design(lambda entry: entry.handoff[1]),
+        joules=per_design(lambda entry: entry.handoff[2]),
+    )
+    moved = np.maximum(handoff.site_s, handoff.link_s)
     profile = ServiceProfile(
         serving=policy.serving,
         batching=policy.batching,
@@ -65,9 +70,9 @@ def build_profile(
         kv_bytes_per_token=_of([entry.kv_bytes_per_token for entry in operands])[index],
         state_bytes_per_sequence=_of([entry.state_bytes_per_sequence for entry in operands])[index],
         block_tokens=_of([float(design.policy.block_tokens) for design in designs]),
-        # Both pools read the same copy of every cache, so a request is handed over by pointer.
-        handoff_s_per_token=zero,
-        handoff_s_per_sequence=zero.copy(),
+        # Where both pools read the same copy of every cache, a request is handed over by pointer.
+        handoff_s_per_token=moved * _of([entry.kv_bytes_per_token for entry in operands])[index],
+        handoff_s_per_sequence=moved * _of([entry.state_bytes_per_sequence for entry in operands])[index],
         static_power_w=per_design(lambda entry: entry.static_power_w),
         area_mm2=per_design(lambda entry: entry.area_mm2),
         interposer_mm2=per_design(lambda entry: entry.interposer_mm2),
@@ -75,6 +80,7 @@ def build_profile(
         violations=tuple(table.entries[entry].violations for entry in index),
         task_map=policy.task_map,
         emission=policy.emission,
+        handoff=handoff if moved.any() else None,
     )
     return with_roles(profile, designs, model, calibration) if policy.task_map == "elastic" else profile
 

@@ -55,6 +55,8 @@ class Hardware:
     interposer_mm2: float
     violations: tuple[Violation, ...]
     cache_bytes: float = 0.0
+    handoff: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Per byte handed over: busy seconds of the busiest site and of the busiest link, and joules."""
 
     @property
     def serves(self) -> bool:
@@ -136,8 +138,9 @@ class HardwareTable:
             tuple([(token(g.stack), g.count) for g in package.memories]),
             own_memory,
         )
-        if design.mapping.parallelism == "expert":
+        if design.mapping.parallelism == "expert" or design.mapping.memories:
             # Experts lie where their dies are, so what a stack holds depends on dies and mapping too.
+            # So it does where each pool has memories of its own.
             memories = (*memories, components_key(package), mapping_key(design.mapping), design.policy.serving)
         dies = tuple([(g.name, g.families, g.phase, token(g.chiplet), g.count > 0) for g in package.dies])
         kinds = (operands, dies, mapping_key(design.mapping), design.policy.serving)
@@ -216,6 +219,7 @@ class HardwareTable:
                 maker = RowMaker(design.package, mapped, load, rates, entry.precision)
                 rows.append((number, tuple(maker.row(pool) for pool in mapped.pools)))
                 entry.cache_bytes = mapped.memory.cache_bytes
+                entry.handoff = _handoff(mapped, load)
         groups: dict[object, list[tuple[int, tuple[PoolRow, ...]]]] = {}
         for number, mine in rows:
             key = (self.entries[number].precision, tuple(row.signature for row in mine))
@@ -242,6 +246,19 @@ class HardwareTable:
             return self._rates[key]
 
         return rates
+
+
+def _handoff(mapped: MappedDesign, load: LinkLoad) -> tuple[float, float, float]:
+    """What a byte that is handed over keeps busy and consumes; nothing for a pointer."""
+    if not mapped.handoff.size:
+        return 0.0, 0.0, 0.0
+    joules = float(load.loads(mapped.handoff).sum()) * load.package.link.joules_per_byte
+    busiest = 0.0
+    for site in mapped.sites:
+        moved = float(mapped.handoff[site.component].sum() + mapped.handoff[:, site.component].sum())
+        busiest = max(busiest, moved / site.bandwidth_bytes_per_s)
+        joules += moved * site.joules_per_byte
+    return busiest, float(load.utilisation(mapped.handoff).max(initial=0.0)), joules
 
 
 def _unreachable(mapped: MappedDesign, load: LinkLoad, precision: Precision) -> list[Violation]:

@@ -78,6 +78,20 @@ class RoleProfile:
         return pool if state == self.native else f"{pool}{state - self.native:+d}"
 
 
+@dataclass(frozen=True, eq=False)
+class HandoffLoad:
+    """What a byte costs that is handed over from the memory of one pool to that of the other, shape (n,) each.
+
+    Attributes:
+        site_s, link_s: busy seconds of the busiest memory site and link on its way.
+        joules: dynamic energy of both memories and all links.
+    """
+
+    site_s: FloatArray
+    link_s: FloatArray
+    joules: FloatArray
+
+
 @dataclass(frozen=True)
 class ServiceProfile:
     """What the estimator knows of `n` placed designs.
@@ -98,6 +112,7 @@ class ServiceProfile:
         task_map: as in `Policy`.
         roles: of an elastic profile, else None.
         emission: tokens and positions of a decode step; the same for all designs of the profile.
+        handoff: of designs whose pools have memories of their own; None where all hand over by pointer.
     """
 
     serving: str
@@ -121,6 +136,7 @@ class ServiceProfile:
     roles: RoleProfile | None = None
     max_waiting: FloatArray | None = None
     emission: Emission = ONE_TOKEN
+    handoff: HandoffLoad | None = None
 
     @property
     def size(self) -> int:

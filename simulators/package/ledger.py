@@ -67,6 +67,27 @@ def ledger_of(cost: PackageCost, counts: Counts) -> Ledger:
     return book.close(_group_seconds(cost, counts))
 
 
+def moved_ledger(hardware: PlacedHardware, name: str, site_bytes: FloatArray, link_bytes: FloatArray) -> Ledger:
+    """The ledger of bytes that move between memories, beside what dies do: shape (sites,) and (links,)."""
+    joules = np.array([site.joules_per_byte for site in hardware.mapped.sites])
+    bandwidth = np.array([site.bandwidth_bytes_per_s for site in hardware.mapped.sites])
+    per_link_byte = hardware.package.link.joules_per_byte
+    return Ledger(
+        operands={name: OperandBytes(site_bytes, link_bytes)},
+        site_s=site_bytes / bandwidth,
+        link_s=link_bytes / hardware.links.capacity_bytes_per_s,
+        die_s={},
+        die_j=0.0,
+        memory_j=float(site_bytes @ joules),
+        link_j=float(link_bytes.sum()) * per_link_byte,
+        compute_j={},
+        sram_j={},
+        site_j=site_bytes * joules,
+        each_link_j=link_bytes * per_link_byte,
+        site_components=tuple(site.component for site in hardware.mapped.sites),
+    )
+
+
 def _group_seconds(cost: PackageCost, counts: Counts) -> FloatArray:
     seconds = counts.parts_s.copy()
     for (rows, emitted), count in counts.iterations.items():

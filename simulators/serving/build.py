@@ -16,10 +16,11 @@ from hydra_dse.mapping import Resident, block_names, map_design, pool_names, pre
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Workload
-from simulators.iteration import IterationCost, Work
+from simulators.iteration import IterationCost
 from simulators.noi import Processor
 from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost, PlacedHardware
+from simulators.package.handoff import Handoff
 from simulators.package.operators import MemoCost, MemoProcessor, OperatorCost, OperatorProcessor
 from simulators.package.program import PoolProgram
 from simulators.package.usage import Contended, keep_contended
@@ -101,14 +102,14 @@ def _system(
         policy.block_tokens,
         policy.memory_watermark,
     )
-    handoff = None
-    if mapped.handoff_bytes_per_token or mapped.handoff_bytes_per_sequence:
-        bytes_per_s = sum(site.bandwidth_bytes_per_s for site in mapped.sites)
-
-        def handoff(prompt_tokens: int) -> Work:
-            moved = prompt_tokens * mapped.handoff_bytes_per_token + mapped.handoff_bytes_per_sequence
-            return Work(moved / bytes_per_s)
-
+    handoff: Handoff | None = None
+    if mapped.handoff.size:
+        if detail != "ledger":
+            message = f"detail {detail!r} is not modelled for pools with memories of their own; use ledger"
+            raise InputError(Fault(message))
+        handoff = Handoff(hardware)
+        tables = [*tables, handoff]
+        source = replace(cache, capacity_bytes=memory.source_cache_bytes)
     other_phase: dict[str, IterationCost] = {
         name.removeprefix(EXCHANGED): cost for name, cost in costs.items() if name.startswith(EXCHANGED)
     }
@@ -120,6 +121,7 @@ def _system(
         cache,
         dict(costs),
         handoff,
+        source=None if handoff is None else source,
         roles=roles,
         swapped=other_phase,
         processor=processor,

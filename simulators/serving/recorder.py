@@ -161,7 +161,11 @@ class PartRecorder(Recorder):
 
 @dataclass(frozen=True)
 class Mark:
-    """Running totals at one instant; the difference of two marks is what happened between them."""
+    """Running totals at one instant; the difference of two marks is what happened between them.
+
+    Attributes:
+        handed_over: cached tokens of the requests whose hand-off by transfer has ended, and their number.
+    """
 
     time_s: float
     tokens: int
@@ -172,6 +176,7 @@ class Mark:
     state_seconds: float
     counts: tuple[object, ...]
     idle_byte_seconds: float = 0.0
+    handed_over: tuple[int, int] = (0, 0)
 
 
 class TimeSum:

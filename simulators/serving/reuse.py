@@ -68,7 +68,7 @@ class Reuse:
         """Give a request its memory; it starts behind the prefix that it found."""
         now = self._server.env.now
         hit = self.hit(sequence)
-        self._memory.admit(sequence.target, now, sequence.path, hit.units)
+        (self._server.source or self._memory).admit(sequence.target, now, sequence.path, hit.units)
         sequence.ready_s = now
         if self._prefix is None:
             return
@@ -102,7 +102,8 @@ class Reuse:
 
     def release(self, sequence: Sequence) -> None:
         """Take back the memory of a request that ends or is preempted."""
-        self._memory.release(sequence.target, self._server.env.now, sequence.path, sequence.units)
+        memory = self._memory if sequence.arrived else self._server.source or self._memory
+        memory.release(sequence.target, self._server.env.now, sequence.path, sequence.units)
         sequence.units = 0
 
     def held_bytes(self, sequence: Sequence, tokens: int) -> float:

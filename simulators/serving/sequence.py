@@ -22,6 +22,7 @@ class Sequence:
         engine: the engine it is prefilling or decoding on, None while it waits.
         priority, level: of its class, and with the ageing of the queue; lower comes first.
         home: the decode engine it was routed to, None where any may take it.
+        arrived: whether its caches lie in the memory of the decode pool, where that has one of its own.
         joined_step, ticket: step of the decode set at which it joined, and the number of that stay.
         drawn: index among the drawn requests (turns of sessions arrive in an order of their own).
         path: ids of its prefix units, None without a prefix cache; units: of these that it reads.
@@ -34,6 +35,7 @@ class Sequence:
     __slots__ = (
         "admission",
         "arrival_s",
+        "arrived",
         "cached",
         "class_index",
         "decode_s",
@@ -87,5 +89,6 @@ class Sequence:
         self.drawn = request
         self.path: list[int] | None = None
         self.units = 0
+        self.arrived = False
         self.cached = 0
         self.ready_s = 0.0

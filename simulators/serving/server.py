@@ -18,6 +18,7 @@ from hydra_dse.workload.nouns import Requests
 from simulators.iteration import IterationCost, Work
 from simulators.noi import FluidProcessor, Processor, SoloProcessor
 from simulators.package.program import PoolProgram
+from simulators.serving.departures import Departures
 from simulators.serving.emitting import gains_of
 from simulators.serving.engine import Engine, EngineLimits, PromptTimes
 from simulators.serving.entrance import Entrance
@@ -47,6 +48,8 @@ class System:
         costs: iteration cost by pool name: `"serve"`, or `"prefill"` and `"decode"`.
         handoff: returns the transfer that moves a request of so many prompt tokens between the pools;
             None where the hand-off is a pointer.
+        source: memory in which prompts are computed, where the prefill pool has one of its own; a request is then
+            moved to `cache` as soon as that has room for it, and holds the source until the transfer has ended.
         classes: priority and TTFT bound by class index of the requests.
         roles: role states of an elastic system.
         swapped: costs of prompts on the decode dies and of decode steps on the prefill dies, where pools take each
@@ -61,6 +64,7 @@ class System:
     cache: CacheShape
     costs: dict[str, IterationCost]
     handoff: Callable[[int], Work] | None = None
+    source: CacheShape | None = None
     classes: tuple[ClassRules, ...] = ()
     roles: Roles | None = None
     swapped: dict[str, IterationCost] = field(default_factory=dict)
@@ -99,6 +103,8 @@ class Server:
         self.emission = system.policy.emission
         prefix = prefix_cache_of(self.policy, system.cache, requests)
         self.memory = CacheMemory(system.cache, prefix) if package is None else package.memory(system.cache)
+        self.source = None if system.source is None else CacheMemory(system.source)
+        self.departures = Departures(self)
         self.reuse = Reuse(self, requests)
         self.entrance = Entrance(self, requests, marks)
         prompt_s = PromptTimes(next(iter(system.costs.values())))
@@ -183,6 +189,7 @@ class Server:
                 self.memory.state_seconds,
                 tuple(cost.snapshot() for cost in self.system.costs.values()),
                 self.memory.idle_byte_seconds,
+                self.departures.moved,
             )
         )
 
@@ -203,6 +210,8 @@ class Server:
     def can_admit(self, reserved_blocks: int) -> bool:
         """Whether memory for the prompt at the head of the queue is available."""
         head = self.waiting.head
+        if self.source is not None:
+            return self.source.admits(head.target)
         return self.memory.admits(head.target, reserved_blocks, hit=self.reuse.hit(head))
 
     def admit(self, engine: Engine) -> Sequence:
@@ -229,7 +238,9 @@ class Server:
             if len(candidates) > 1:
                 sequence, holder = max(candidates, key=lambda found: found[0].admission)
                 holder.preempt(sequence)
-            elif any(other.running for sharer in self.memory_sharers for other in sharer.engines):
+            elif self.departures.moving or any(
+                other.running for sharer in self.memory_sharers for other in sharer.engines
+            ):
                 engine.stalled = True
                 return False
             else:
@@ -275,7 +286,8 @@ class Server:
             held = list(sharer.handed_over)
             for other in sharer.engines:
                 if not other.running:
-                    held.extend(other.prefilling)
+                    if self.source is None:
+                        held.extend(other.prefilling)
                     if not other.decoding.running:
                         held.extend(other.decoding.members)
             candidates.extend((sequence, sharer) for sequence in dict.fromkeys(held))
@@ -292,6 +304,7 @@ class Server:
         else:
             engine.prefilling.remove(sequence)
         self.reuse.release(sequence)
+        sequence.arrived = False
         sequence.preemptions += 1
         self.preemptions += 1
         sequence.target = sequence.prompt + sequence.emitted
@@ -337,20 +350,12 @@ class Server:
         sequence.engine = None
         self._between_pools += 1
         if self.system.handoff is None:
-            self._ready(sequence)
+            self.ready(sequence)
         else:
-            began_s = self.env.now
-            transfer = self.processor.run(self.system.handoff(sequence.target))
-            transfer.callbacks.append(lambda _: self._note_handoff(sequence, began_s))
-            transfer.callbacks.append(lambda _: self._ready(sequence))
+            self.departures.add(sequence)
 
-    def _note_handoff(self, sequence: Sequence, began_s: float) -> None:
-        if self.tracer is not None:
-            shape = self.memory.shape
-            moved = sequence.target * shape.kv_bytes_per_token + shape.state_bytes_per_sequence
-            self.tracer.handed_over(sequence.request, began_s, self.env.now, moved)
-
-    def _ready(self, sequence: Sequence) -> None:
+    def ready(self, sequence: Sequence) -> None:
+        """Let a sequence whose caches the decode pool has wait for a slot."""
         sequence.home = self.router.choose()
         self.handed_over.append(sequence)
         self.wake()
@@ -402,6 +407,7 @@ class Server:
         """Let a finished sequence go and free its memory."""
         self.reuse.computed(sequence)
         self.reuse.release(sequence)
+        self.departures.look()
         self.recorder.complete(sequence)
         self.entrance.ended(sequence)
         for sharer in self.memory_sharers:
@@ -441,7 +447,13 @@ class Server:
 
     def check_empty(self) -> None:
         """Check that nothing is left behind."""
-        left = (len(self.waiting), len(self.handed_over), self.memory.blocks, self.memory.states)
+        source = self.source or CacheMemory(self.memory.shape)
+        left = (
+            len(self.waiting),
+            len(self.handed_over) + len(self.departures),
+            self.memory.blocks + source.blocks,
+            self.memory.states + source.states,
+        )
         if self.switcher is not None and self.switcher.target is not None:
             raise InvariantBroken("a finished run left dies between two roles")
         if any(left) or any(engine.in_service for engine in self.engines):

@@ -21,6 +21,7 @@ from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
 from simulators.package import Ledger, PackageCost, ledger_of
 from simulators.package.components import check_capacity, components_of
+from simulators.package.handoff import Handoff
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
 from simulators.serving.build import build_mix
@@ -249,13 +250,17 @@ def _checked(mix: Mix, run: MixOutcome) -> MixOutcome:
 
 
 def _ledgers(mix: Mix, outcome: Outcome) -> list[Ledger]:
-    """What every pool did in the measured window."""
+    """What every pool did in the measured window, and what was handed over between them."""
     costs = [cost for system in mix.systems for cost in system.costs.values()]
     ledgers = []
     for cost, before, after in zip(costs, outcome.start.counts, outcome.end.counts, strict=True):
         if not isinstance(cost, PackageCost) or not isinstance(before, Counts) or not isinstance(after, Counts):
             raise InvariantBroken("a package cost counts something else")
         ledgers.append(ledger_of(cost, after.since(before)))
+    for system in mix.systems:
+        if isinstance(system.handoff, Handoff):
+            (tokens, moves), (before_tokens, before_moves) = outcome.end.handed_over, outcome.start.handed_over
+            ledgers.append(system.handoff.ledger(tokens - before_tokens, moves - before_moves))
     return ledgers
 
 
@@ -267,7 +272,8 @@ def _oversize(mix: Mix, drawn: Iterable[Requests]) -> Violation | None:
         for number in range(len(mix.systems)):
             largest[number] = max(largest[number], int(lengths[models == number].max(initial=0)))
     for system, tokens in zip(mix.systems, largest, strict=True):
-        cache = system.cache
+        caches = [system.cache] if system.source is None else [system.source, system.cache]
+        cache = min(caches, key=lambda found: found.admission_bytes)
         needed = cache.bytes_of(tokens - 1) if tokens else 0.0
         if needed > cache.admission_bytes:
             levers = ("more memory stacks", "larger stacks", "KV of fewer bits", "shorter requests")

@@ -23,7 +23,7 @@ def _workload() -> Workload:
     return replace(workload, models=(load_model("nemotron-h-8b"),) * len(workload.models))
 
 
-@pytest.mark.parametrize("name", ["hydra-24-nemotron-chat", "h100"])
+@pytest.mark.parametrize("name", ["hydra-24-nemotron-chat", "split-24-nemotron-chat", "h100"])
 def test_shipped_designs_have_no_key_without_effect(name: str) -> None:
     assert without_effect(load_design(name)) == ()
 

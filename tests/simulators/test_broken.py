@@ -100,13 +100,13 @@ def test_a_request_served_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_request_left_behind_between_the_pools_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    ready = Server._ready
+    ready = Server.ready
 
     def deaf(self: Server, sequence: Sequence) -> None:
         if sequence.request != 11:
             ready(self, sequence)
 
-    monkeypatch.setattr(Server, "_ready", deaf)
+    monkeypatch.setattr(Server, "ready", deaf)
     with pytest.raises(InvariantBroken, match="1 of 12 requests were lost"):
         serve(Policy(max_batch=4, token_budget=64))
 
