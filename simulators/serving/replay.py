@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from hydra_dse.workload.nouns import Requests
 from simulators.iteration import FixedCost
 from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, RecordedRun
 from simulators.serving.memory import CacheShape
@@ -74,7 +75,9 @@ class Replay:
         return {name: float(np.sqrt(np.mean((mine - theirs) ** 2))) for name, (mine, theirs) in pairs.items()}
 
 
-def replay(recorded: RecordedRun, profile: LayerProfile, blocks: int, host_s: float = 0.0) -> Replay:
+def replay(
+    recorded: RecordedRun, profile: LayerProfile, blocks: int, host_s: float = 0.0, own_blocks: bool | None = None
+) -> Replay:
     """Serve the recorded requests at their recorded arrivals.
 
     Args:
@@ -82,14 +85,19 @@ def replay(recorded: RecordedRun, profile: LayerProfile, blocks: int, host_s: fl
         profile: layer times of the card.
         blocks: blocks of the model.
         host_s: host time per step that does not overlap with the card.
+        own_blocks: whether a preempted request finds again what is left of the blocks of its own prompt; None where
+            the engine reused blocks.  A log of lengths does not say what prompts share with each other; each shares
+            all with itself.
     """
     steps = ProfiledSteps(profile, blocks, EngineSteps(recorded.graph_sizes, host_s))
     cache = CacheShape(
         recorded.cache_blocks * recorded.policy.block_tokens, 1.0, 0.0, recorded.policy.block_tokens, watermark=0.0
     )
     env = simpy.Environment()
-    system = System(recorded.policy, cache, {"serve": FixedCost(steps)})
-    server = Server(env, system, recorded.requests, fast=False)
+    policy, requests = recorded.policy, recorded.requests
+    if recorded.prefix_caching if own_blocks is None else own_blocks:
+        policy, requests = replace(policy, prefix_cache=True), _with_own_blocks(requests, policy.block_tokens)
+    server = Server(env, System(policy, cache, {"serve": FixedCost(steps)}), requests, fast=False)
     ticks = np.zeros((len(recorded.time_s), 3))
     env.process(_watch(server, recorded.time_s, ticks))
     env.run()
@@ -98,11 +106,19 @@ def replay(recorded: RecordedRun, profile: LayerProfile, blocks: int, host_s: fl
     return Replay(recorded, server.recorder.visits(), running, waiting, used, server.preemptions)
 
 
+def _with_own_blocks(requests: Requests, block_tokens: int) -> Requests:
+    """The requests with ids for their whole blocks that no two of them share."""
+    counts = ((requests.prompt_tokens + requests.output_tokens) // block_tokens).tolist()
+    starts = np.concatenate(([0], np.cumsum(counts))).tolist()
+    ids = tuple(np.arange(start, start + count, dtype=np.int64) for start, count in zip(starts, counts, strict=False))
+    return replace(requests, blocks=ids, block_tokens=block_tokens)
+
+
 def _watch(server: Server, time_s: FloatArray, ticks: FloatArray) -> Generator[simpy.Event, object, None]:
     """Note the state of the server at the recorded times."""
     shape = server.memory.shape
     for row, due in enumerate(time_s.tolist()):
         yield server.env.timeout(max(0.0, due - server.env.now))
         running = sum(engine.in_service for engine in server.engines)
-        used = server.memory.blocks * shape.block_bytes / shape.capacity_bytes
+        used = server.memory.used_blocks * shape.block_bytes / shape.capacity_bytes
         ticks[row] = running, len(server.waiting), used
