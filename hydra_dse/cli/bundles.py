@@ -10,6 +10,7 @@ from hydra_dse.cli.simulation import Simulation
 
 if TYPE_CHECKING:
     from hydra_dse.results import Evaluation
+    from hydra_dse.workload.nouns import Workload
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,21 @@ def told(folder: Path) -> str:
 def _about(run: Simulation) -> dict[str, object]:
     from hydra_dse import __version__
 
-    return {"simulator": f"{run.simulator} of hydra_dse {__version__}", "seed": run.seed}
+    about: dict[str, object] = {"simulator": f"{run.simulator} of hydra_dse {__version__}", "seed": run.seed}
+    lost = _not_exported(run.pair[1])
+    return {**about, "arrivals_lack": lost} if lost else about
+
+
+def _not_exported(workload: Workload) -> list[str]:
+    """What a table of arrivals and lengths does not say of the requests of a workload."""
+    found = []
+    if workload.has_prefixes:
+        found.append("shared prefixes")
+    if workload.has_sessions or (workload.replay is not None and workload.replay.parent is not None):
+        found.append("sessions")
+    if any(shift.rate_factor != 1.0 for shift in workload.shifts):
+        found.append("shifts of the rate (set workload.shifts=[] to replay)")
+    return found
 
 
 def _inputs(run: Simulation) -> dict[str, str]:

@@ -235,6 +235,18 @@ def test_the_records_of_a_replay_are_those_of_the_run_to_the_byte(tmp_path: Path
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
+def test_a_mix_of_classes_is_replayed_to_the_byte_and_the_card_says_what_arrivals_lack(tmp_path: Path) -> None:
+    run = replace(ONE_DIE, workload="hydra-mix")
+    written(tmp_path / "mix", run)
+    overrides = (f"workload.arrivals={{trace: {tmp_path / 'mix' / 'arrivals.csv'}, keep_start: true}}",)
+    written(tmp_path / "again", replace(run, overrides=overrides))
+    cards = [_card(tmp_path / name)["x_chiplet"] for name in ("mix", "again")]
+    assert cards[0]["traces"] == cards[1]["traces"] and cards[0]["unit_of_work"] == cards[1]["unit_of_work"]
+    assert "arrivals_lack" not in cards[0]
+    written(tmp_path / "sessions", replace(ONE_DIE, workload="tool-sessions", requests=16))
+    assert _card(tmp_path / "sessions")["x_chiplet"]["arrivals_lack"] == ["shared prefixes", "sessions"]
+
+
 def test_a_window_closes_when_its_traces_are_large_but_not_before_tools_can_read_them(tmp_path: Path) -> None:
     for name, limit in (("large", "1 GB"), ("small", "100 kB")):
         written(tmp_path / name, ONE_DIE, "12", limit=limit)
@@ -263,6 +275,15 @@ def test_an_infeasible_design_leaves_a_card_and_no_traces(tmp_path: Path) -> Non
     found = written(tmp_path / "none", run)
     assert not found.feasible
     assert not list((tmp_path / "none").glob("rank*")) and _card(tmp_path / "none")["x_chiplet"]["trace_sha256"] is None
+
+
+def test_a_bundle_written_anew_keeps_no_traces_of_the_one_before(tmp_path: Path) -> None:
+    (tmp_path / "again" / "timeline").mkdir(parents=True)
+    for stale in ("again.yaml", "rank7_trace.json", "rank7_trace.json.gz", f"{TIMELINE_FILE}.gz"):
+        (tmp_path / "again" / stale).touch()
+    written(tmp_path / "again", replace(ONE_DIE, requests=16))
+    traces = sorted(path.name for path in (tmp_path / "again").rglob("*trace.json*"))
+    assert traces == ["package_trace.json", rank_file(0)]
 
 
 def test_a_folder_that_is_no_bundle_is_left_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hydra_dse.bundle.conventions import BLOCK
-from hydra_dse.bundle.writing.files import digest_of, sha256
+from hydra_dse.bundle.writing.files import TIMELINE_FILE, digest_of, sha256
 from hydra_dse.bundle.writing.sink import MOST_BYTES, TraceSink
 from hydra_dse.config.dump import to_yaml
 from hydra_dse.errors import Fault, InputError
@@ -125,8 +125,9 @@ def _make(folder: Path, name: str) -> None:
         if entries and f"{name}.yaml" not in entries:
             message = f"holds files but no card {name}.yaml; give a new or empty folder, or one of a bundle"
             raise InputError(Fault(message, file=str(folder)))
-        for stale in (*folder.glob("rank*_trace.json"), *folder.glob("rank*_trace.json.gz")):
-            stale.unlink()
+        for pattern in ("rank*_trace.json", TIMELINE_FILE):
+            for stale in (*folder.glob(pattern), *folder.glob(f"{pattern}.gz")):
+                stale.unlink()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
