@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hydra_dse.report.charts import ORANGE, Axis, Bar, BarRow, Bars, Plot
+from hydra_dse.report.importance import codes_of
 from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
 from hydra_dse.results import Violation
@@ -46,11 +48,12 @@ def broken_constraints(run: Run) -> list[Broken]:
         if len(violations) == 1:
             alone[violations[0].constraint] = alone.get(violations[0].constraint, 0) + 1
     broken = []
+    remedies = Remedies.of(run)
     for constraint, cases in found.items():
         _, row, nearest = min(cases, key=lambda case: (case[0], case[1]))
         median = float(np.median([excess for excess, _, _ in cases]))
         count = len({row for _, row, _ in cases})
-        remedy = nearest_remedy(run, row)
+        remedy = remedies.nearest(row)
         found_for = Broken(constraint, count, alone.get(constraint, 0), median, nearest, run.identity(row), remedy)
         broken.append(found_for)
     return sorted(broken, key=lambda item: (-item.designs, item.constraint))
@@ -81,23 +84,40 @@ def constraints_section(run: Run) -> Section:
     return Section("Constraints", (words,), (_plot(broken),), (table,))
 
 
-def nearest_remedy(run: Run, row: int) -> str:
-    """The fewest changes of parameters that lead from a design to a feasible one that the run scored.
+@dataclass(frozen=True, eq=False)
+class Remedies:
+    """The feasible designs of a run, ready to be compared with others.
 
-    Of several feasible designs as near, the one with the best first objective; nothing where none is feasible.
+    Attributes:
+        codes: the choices of every design as numbers, shape (designs, parameters).
+        feasible: rows of the feasible ones, the best first objective first.
     """
-    feasible = np.flatnonzero(run.designs.scores.violation <= 0).tolist()
-    if not feasible:
-        return ""
-    mine = run.designs.points[row]
-    first = run.experiment.objectives[:1]
-    losses = Objectives.named(first).losses(run.designs.scores.metrics)[:, 0]
-    changed = {
-        other: [name for name, value in run.designs.points[other].items() if value != mine[name]] for other in feasible
-    }
-    best = min(feasible, key=lambda other: (len(changed[other]), losses[other], other))
-    steps = ", ".join(f"{name} {mine[name]} → {run.designs.points[best][name]}" for name in changed[best])
-    return f"{steps}: {run.identity(best)}"
+
+    run: Run
+    codes: NDArray[np.intp]
+    feasible: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, run: Run) -> Remedies:
+        """Of the designs of a run."""
+        columns = [codes_of([point[name] for point in run.designs.points])[0] for name in run.designs.points[0]]
+        feasible = np.flatnonzero(run.designs.scores.violation <= 0)
+        losses = Objectives.named(run.experiment.objectives[:1]).losses(run.designs.scores.metrics)[:, 0]
+        order = np.argsort(losses[feasible], kind="stable")
+        return cls(run, np.stack(columns, axis=1), feasible[order])
+
+    def nearest(self, row: int) -> str:
+        """The fewest changes of parameters that lead from a design to a feasible one that the run scored.
+
+        Of several feasible designs as near, the one with the best first objective; nothing where none is feasible.
+        """
+        if not len(self.feasible):
+            return ""
+        changes = (self.codes[self.feasible] != self.codes[row]).sum(axis=1)
+        best = int(self.feasible[int(np.argmin(changes))])
+        mine, other = self.run.designs.points[row], self.run.designs.points[best]
+        steps = ", ".join(f"{name} {mine[name]} → {other[name]}" for name in mine if mine[name] != other[name])
+        return f"{steps}: {self.run.identity(best)}"
 
 
 def _miss(violation: Violation) -> str:

@@ -7,6 +7,7 @@ Main effects only; a search samples good regions more densely, and dependent par
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,7 @@ def importance_of(run: Run) -> list[Importance]:
         ranks = _ranks(values[known])
         draws = rng.integers(0, len(known), (DRAWS, len(known)))
         for name in run.designs.points[0]:
-            codes, levels = _codes([run.designs.points[row][name] for row in known.tolist()])
+            codes, levels = codes_of([run.designs.points[row][name] for row in known.tolist()])
             if levels > 1:
                 shares = [explained(codes[draw], levels, ranks[draw]) for draw in draws]
                 low, high = np.quantile(shares, (0.05, 0.95)).tolist()
@@ -97,7 +98,8 @@ def importance_section(run: Run) -> Section:
     return Section("Parameter importance", (), (Plot("importance", "What decides", caption, chart, columns, data),))
 
 
-def _codes(values: list[object]) -> tuple[NDArray[np.intp], int]:
+def codes_of(values: Sequence[object]) -> tuple[NDArray[np.intp], int]:
+    """Values as numbers from 0 in order of appearance, and how many distinct ones there are."""
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return np.array([places[value] for value in values], dtype=np.intp), len(places)
 

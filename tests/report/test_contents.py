@@ -13,7 +13,7 @@ from hydra_dse.estimator.designs import evaluate
 from hydra_dse.estimator.distributions import latency_quantiles
 from hydra_dse.report.baselines import baselines_of
 from hydra_dse.report.charts import Bars, HeatMap
-from hydra_dse.report.constraints import broken_constraints, constraints_section, nearest_remedy
+from hydra_dse.report.constraints import Remedies, broken_constraints, constraints_section
 from hydra_dse.report.fronts import front_section
 from hydra_dse.report.importance import explained, importance_of, importance_section
 from hydra_dse.report.iteration import explained as explained_by_estimator
@@ -92,8 +92,15 @@ def test_broken_constraints_are_counted_with_the_nearest_miss(run):
 
 
 def test_the_nearest_feasible_design_differs_least(run):
-    row = next(place for place in range(len(run.designs)) if run.designs.scores.violation[place] <= 0)
-    assert nearest_remedy(run, row) == f": {run.identity(row)}"
+    bad = 3
+    found = Remedies.of(with_violations(run, {bad: [Violation("power", 2.0, 1.0, "W")]}))
+    text, _, identity = found.nearest(bad).rpartition(": ")
+    mine, best = run.designs.points[bad], run.designs.points[run.row_of(identity)]
+    differing = [name for name in mine if mine[name] != best[name]]
+    assert text == ", ".join(f"{name} {mine[name]} → {best[name]}" for name in differing)
+    others = [place for place in range(len(run.designs)) if place != bad and run.designs.scores.violation[place] <= 0]
+    least = min(sum(mine[name] != run.designs.points[place][name] for name in mine) for place in others)
+    assert len(differing) == least > 0
 
 
 def test_the_segments_of_a_waterfall_make_up_the_iteration(run):
