@@ -76,13 +76,14 @@ class SlotPower:
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """Temperatures and power of `n` packages, each of shape (n,); NaN where leakage runs away.
+    """Temperatures and power of `n` packages, each of shape (n,) unless said otherwise; NaN where leakage runs away.
 
     Attributes:
         die_c, dram_c: hottest die and hottest stack; NaN where there is none.
         power_w: all of it, at these temperatures.
         leakage_w: of dies, at these temperatures.
         hot_refresh: whether DRAM refreshes twice as often.
+        slots_c: hottest place of each slot, shape (n, slots); None where it was not kept.
     """
 
     die_c: FloatArray
@@ -90,6 +91,7 @@ class Heat:
     power_w: FloatArray
     leakage_w: FloatArray
     hot_refresh: BoolArray
+    slots_c: FloatArray | None = None
 
     @property
     def peak_c(self) -> FloatArray:
@@ -165,6 +167,7 @@ def settle(power: SlotPower, influence: Influence, technology: Technology) -> He
         power_w=known(total.sum(axis=1)),
         leakage_w=known(leaking.sum(axis=1)),
         hot_refresh=np.asarray(doubled.any(axis=1)),
+        slots_c=np.where(lost[:, None], np.nan, places),
     )
 
 

@@ -15,6 +15,7 @@ from hydra_dse.placement import place_design
 from hydra_dse.report.charts import BLUE, ORANGE, Axis, Bar, BarRow, Bars, Package, Plot, Tile, Wire
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
+from hydra_dse.report.temperatures import slot_temperatures
 from hydra_dse.results import metric
 from hydra_dse.results.metrics import UTILIZATION
 from hydra_dse.search.estimating import PLACEMENT_SEED
@@ -54,7 +55,13 @@ def reference_loads(placed: Design, model: Model) -> dict[tuple[int, int], float
     }
 
 
-def floorplan(placed: Design, loads: Mapping[tuple[int, int], float], notes: Mapping[str, str], unit: str) -> Package:
+def floorplan(
+    placed: Design,
+    loads: Mapping[tuple[int, int], float],
+    notes: Mapping[str, str],
+    unit: str,
+    celsius: Mapping[int, float],
+) -> Package:
     """Tiles and links of a placed design; both directions of a link are drawn as one, as the busier.
 
     Args:
@@ -62,6 +69,7 @@ def floorplan(placed: Design, loads: Mapping[tuple[int, int], float], notes: Map
         loads: of directed links, by their slots.
         notes: by group, what stands in its tiles.
         unit: what loads are: `"busy"` (shares of time) or `"bytes"`.
+        celsius: temperature of slots, where known.
     """
     package = placed.package
     slots = package.topology.slots
@@ -78,7 +86,9 @@ def floorplan(placed: Design, loads: Mapping[tuple[int, int], float], notes: Map
     tiles = []
     for component, slot in enumerate(placed.placement.slots if placed.placement is not None else ()):
         at, name = slots[slot], names[component]
-        tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, name, name, notes.get(name, "")))
+        heat = f"{celsius[slot]:.0f} °C" if slot in celsius else ""
+        note = " ".join(words for words in (notes.get(name, ""), heat) if words)
+        tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, name, name, note))
     return Package(tuple(tiles), tuple(wires))
 
 
@@ -93,13 +103,15 @@ def _floorplan(run: Run, found: Explanation | str) -> Plot | None:
     else:
         loads, unit = busy_links(found), "busy"
         words = f"links by the share of time they are busy, the busiest {100 * max(loads.values(), default=0.0):.3g} %"
-    drawn = floorplan(placed, loads, _notes(run, placed), unit)
+    celsius = slot_temperatures(placed, None if isinstance(found, str) else found.package)
+    drawn = floorplan(placed, loads, _notes(run, placed), unit, celsius)
     rows: list[tuple[object, ...]] = [
         ("tile", tile.label, tile.x_mm, tile.y_mm, tile.width_mm, tile.height_mm, tile.note) for tile in drawn.tiles
     ]
     rows += [("link", wire.note, *wire.start, *wire.end, wire.load) for wire in drawn.wires]
+    hot = " and their hottest place at the mean load" if celsius else ""
     caption = (
-        f"Design {run.identity(run.recommended)} from above: tiles by group, with the share of time they are busy; "
+        f"Design {run.identity(run.recommended)} from above: tiles by group with the share of time they are busy{hot}; "
         f"{words}, both directions drawn as the busier one."
     )
     columns = ("kind", "name", "x_mm", "y_mm", "width_or_x1_mm", "height_or_y1_mm", "note_or_relative_load")

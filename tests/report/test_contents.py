@@ -11,6 +11,7 @@ import pytest
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.designs import evaluate
 from hydra_dse.estimator.distributions import latency_quantiles
+from hydra_dse.placement import place_design
 from hydra_dse.report.baselines import baselines_of
 from hydra_dse.report.charts import Bars, HeatMap
 from hydra_dse.report.constraints import Remedies, broken_constraints, constraints_section
@@ -25,8 +26,10 @@ from hydra_dse.report.package import busy_links, package_section
 from hydra_dse.report.robustness import read_shares, robustness_section
 from hydra_dse.report.run import read_run
 from hydra_dse.report.summary import recommendation_section
+from hydra_dse.report.temperatures import slot_temperatures
 from hydra_dse.report.uncertainty import read_odds, uncertainty_section
 from hydra_dse.results import Violation
+from hydra_dse.workload import served
 
 pytestmark = pytest.mark.slow
 
@@ -123,11 +126,23 @@ def test_links_are_as_busy_as_the_estimate_says(run):
     plot = package_section(run, found).plots[0]
     wires = plot.chart.wires
     assert max(wire.load for wire in wires) == 1.0
-    assert {tile.note for tile in plot.chart.tiles if tile.label != "HBM"} <= {
+    assert {" ".join(tile.note.split()[:2]) for tile in plot.chart.tiles if tile.label != "HBM"} <= {
         f"{100 * run.estimate(name, run.recommended):.0f} %"
         for name in run.designs.scores.metrics
         if "utilization" in name
     }
+
+
+def test_the_hottest_tile_is_as_hot_as_the_estimate_says(run):
+    found = explained_by_estimator(run)
+    models = [kind.model for kind in served(run.experiment.workload)]
+    placed, _ = place_design(run.design(run.recommended), models, 0)
+    celsius = slot_temperatures(placed, found.package)
+    [mean] = [row for row in found.package.temperatures if row.load == "mean"]
+    assert set(celsius) == set(placed.placement.slots)
+    assert max(celsius.values()) == pytest.approx(max(mean.die_c, mean.dram_c), rel=1e-9)
+    assert slot_temperatures(placed, None) == {}
+    assert all("°C" in tile.note for tile in package_section(run, found).plots[0].chart.tiles)
 
 
 def test_quantiles_are_the_percentiles_of_the_estimate(run):
