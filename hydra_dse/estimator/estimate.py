@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from hydra_dse.estimator.solution import Solution
 from hydra_dse.estimator.static import Static
 from hydra_dse.estimator.static_pools import StaticPools
 from hydra_dse.estimator.table import EstimateTable
+from hydra_dse.estimator.throttle import Limits
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.policy import ONE_TOKEN
 from hydra_dse.profile.nouns import ServiceProfile
@@ -124,18 +125,24 @@ def estimate(
     slos = class_slos or (ClassSlo(1.0, slo),)
     bounded = any(promise.bounded for promise in slos)
     with np.errstate(all="ignore"):
-        cooled = _cooled_rate(heat, profile, solver, scv, phases)
-        solution = solver.at(np.minimum(rate, cooled), scv, percentiles or bounded, phases=phases)
+        limits = None
         if heat is not None:
-            solution = replace(solution, saturation_per_s=np.minimum(solution.saturation_per_s, cooled))
+            limits = Limits(heat, profile, solver, lambda one: solver_of(one, moments), scv, phases)
+            solver = throttled = limits.throttled(rate)
+        solution = solver.at(rate, scv, percentiles or bounded, phases=phases)
         metrics = metrics_of(profile, solution, rate, moments, percentiles)
         if heat is not None:
             metrics |= heat.metrics(spent_w(profile, solution))
         if bounded:
             metrics |= _goodput(solution, metrics, slos, moments)
         if max_rate and bounded:
-            highest = highest_rate(solver, scv, slos, moments, phases=phases)
-            metrics["max_rate_requests_per_s"] = np.minimum(highest, cooled)
+
+            def highest(one: Solver) -> FloatArray:
+                return highest_rate(one, scv, slos, moments, phases=phases)
+
+            metrics["max_rate_requests_per_s"] = (
+                highest(solver) if limits is None else limits.highest(throttled, highest)
+            )
     known = given(profile, moments)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
     metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
@@ -145,23 +152,16 @@ def estimate(
             bounds |= _goodput_beside(solution, metrics, others, slos, moments)
     # A design that refuses what is too much is never overloaded.
     offered = np.where(limits_waiting(profile), 0.0, rate)
-    hot = tuple(mine or more for mine, more in zip(known, too_hot(offered, cooled), strict=True))
-    violations = with_load(hot, offered, solver.saturation_per_s)
+    if limits is not None:
+        hot = too_hot(offered, throttled.highest_per_s)
+        known = tuple(mine or more for mine, more in zip(known, hot, strict=True))
+    violations = with_load(known, offered, solver.saturation_per_s)
     notes = notes_of(arrivals, profile.task_map)
     busiest = max((speed for speed, _ in arrivals.phases), default=0.0)
     with np.errstate(invalid="ignore"):
         if (busiest > solver.saturation_per_s).any():
             notes = (*notes, OVERLOADED_PHASE)
     return EstimateTable(metrics, low, high, violations, notes)
-
-
-def _cooled_rate(
-    heat: HeatModel | None, profile: ServiceProfile, solver: Solver, scv: float, phases: Phases | None
-) -> FloatArray:
-    """Highest rate within temperature and power; infinite where saturation comes first or nothing is asked."""
-    if heat is None:
-        return np.full(profile.size, np.inf)
-    return heat.rate_limit(profile, solver.saturation_per_s, lambda rates: solver.at(rates, scv, False, phases=phases))
 
 
 def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:

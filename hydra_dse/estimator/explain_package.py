@@ -15,8 +15,7 @@ from hydra_dse.hardware.components import Package
 from hydra_dse.physical import memory_static_w, package_cost, silicon
 from hydra_dse.physical.thermal import modelled
 from hydra_dse.profile.nouns import ServiceProfile
-from hydra_dse.profile.pools import ProfiledPool
-from hydra_dse.profile.roles import MergedPool
+from hydra_dse.profile.slowed import SplitsEnergy
 
 FloatArray = NDArray[np.float64]
 
@@ -143,7 +142,7 @@ def _phases(profile: ServiceProfile, solution: Solution) -> dict[str, dict[str, 
         seconds = 0.0
         for work in solution.work:
             pool, rate = profile.pools[work.pool], _of_phase(work, phase)
-            if not rate.any() or not isinstance(pool, ProfiledPool | MergedPool):
+            if not rate.any() or not isinstance(pool, SplitsEnergy):
                 continue
             spent = pool.spent(work.batch)
             seconds += float((np.asarray(pool.time_s(work.batch)) * rate).sum())

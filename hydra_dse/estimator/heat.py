@@ -2,13 +2,12 @@
 
 The dynamic energy of the solved iterations is split into dies, memory and links, put on the slots, and settled with
 leakage and refresh by superposition (`hydra_dse.physical.thermal`).  Memory power falls on stacks by their bandwidth,
-link power on slots by their links.  Temperature follows the mean power: packages take seconds to warm up, iterations
-milliseconds.  So a package beyond a limit is slowed to the highest rate whose mean power stays within it.
+link power on slots by their links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,10 +18,19 @@ from hydra_dse.estimator.solution import Solution
 from hydra_dse.hardware.components import Topology
 from hydra_dse.hardware.technology import Technology
 from hydra_dse.physical import technology_of
-from hydra_dse.physical.thermal import Heat, Influence, SlotPower, influence_of, modelled, settle, slot_power, within
+from hydra_dse.physical.thermal import (
+    Heat,
+    Influence,
+    SlotPower,
+    influence_of,
+    modelled,
+    settle,
+    slot_power,
+    sustained_share,
+    within,
+)
 from hydra_dse.profile.nouns import ServiceProfile
-from hydra_dse.profile.pools import ProfiledPool
-from hydra_dse.profile.roles import MergedPool
+from hydra_dse.profile.slowed import SplitsEnergy
 from hydra_dse.results.nouns import Violation
 
 FloatArray = NDArray[np.float64]
@@ -30,8 +38,6 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MEMORY, LINKS = "memory", "links"
-NEAR_SATURATION = 0.98
-BISECTIONS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +54,13 @@ class _Alike:
 
     def heat(self, powers: Mapping[str, FloatArray]) -> Heat:
         """Settled temperatures, from the dynamic powers of all designs."""
+        return settle(replace(self.idle, dynamic_w=self.dynamic_w(powers)), self.influence, self.technology)
+
+    def dynamic_w(self, powers: Mapping[str, FloatArray]) -> FloatArray:
+        """Dynamic power by slot, shape (rows, slots)."""
         none = np.zeros(len(self.rows))
         mine = np.stack([powers[name][self.rows] if name in powers else none for name in self.names], axis=1)
-        dynamic = np.einsum("nk,nks->ns", np.nan_to_num(mine), self.spread)
-        return settle(replace(self.idle, dynamic_w=dynamic), self.influence, self.technology)
+        return np.asarray(np.einsum("nk,nks->ns", np.nan_to_num(mine), self.spread))
 
 
 class HeatModel:
@@ -85,29 +94,20 @@ class HeatModel:
         heat, _ = self.state(powers)
         return {"peak_temperature_c": heat.peak_c, "hot_power_w": heat.power_w, "leakage_w": heat.leakage_w}
 
-    def rate_limit(
-        self, profile: ServiceProfile, saturation: FloatArray, solve: Callable[[FloatArray], Solution]
-    ) -> FloatArray:
-        """Return the highest rate within the limits; infinite where saturation comes first, shape (n,).
+    def sustained(self, profile: ServiceProfile, saturation: FloatArray, near: Solution) -> FloatArray:
+        """Return the share of its speed at which each design may run when it is saturated, shape (n,).
 
         Args:
             profile: of the designs.
-            saturation: their highest rates, were they cooled well.
-            solve: at rates of shape (n,).
+            saturation: their highest rates at full speed.
+            near: solved just below them.
         """
-        if not self._alike:
-            return np.full(self.size, np.inf)
-        high = saturation * NEAR_SATURATION
-        _, holds = self.state(spent_w(profile, solve(high)))
-        limited = ~holds & np.isfinite(high)
-        if not limited.any():
-            return np.full(self.size, np.inf)
-        low = np.zeros(self.size)
-        for _ in range(BISECTIONS):
-            middle = np.where(limited, (low + high) / 2.0, high)
-            _, holds = self.state(spent_w(profile, solve(middle)))
-            low, high = np.where(limited & holds, middle, low), np.where(limited & ~holds, middle, high)
-        return np.where(limited, low, np.inf)
+        share = np.ones(self.size)
+        powers = spent_w(profile, near)
+        for alike in self._alike:
+            power = replace(alike.idle, dynamic_w=alike.dynamic_w(powers))
+            share[alike.rows] = sustained_share(power, alike.influence, alike.technology, alike.limit_w)
+        return np.where(np.isfinite(saturation), share, 1.0)
 
 
 def spent_w(profile: ServiceProfile, solution: Solution) -> dict[str, FloatArray]:
@@ -115,7 +115,7 @@ def spent_w(profile: ServiceProfile, solution: Solution) -> dict[str, FloatArray
     powers: dict[str, FloatArray] = {}
     for work in solution.work:
         pool = profile.pools[work.pool]
-        if not isinstance(pool, ProfiledPool | MergedPool):
+        if not isinstance(pool, SplitsEnergy):
             raise TypeError("temperatures need pools that know what their energy is spent on")
         spent = pool.spent(work.batch)
         for name, joules in {**spent.dies_j, MEMORY: spent.memory_j, LINKS: spent.links_j}.items():

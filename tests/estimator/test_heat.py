@@ -89,6 +89,18 @@ def test_a_package_below_its_limit_is_not_slowed_at_this_rate_but_saturates_earl
         assert table.metrics[name][0] == pytest.approx(cool.metrics[name][0])
 
 
+def test_between_its_limits_a_package_runs_slower_with_fuller_batches_and_serves_all(design: Design) -> None:
+    cool = estimated(design).metrics
+    limit = float(cool["peak_temperature_c"][0]) - 1.0
+    table = estimated(made(design, dram_limit_c=limit))
+    assert table.violations == ((),)
+    assert table.metrics["peak_temperature_c"][0] == pytest.approx(limit, abs=0.1)
+    assert table.metrics["throughput_tokens_per_s"][0] == pytest.approx(cool["throughput_tokens_per_s"][0])
+    for more in ("ttft_mean_s", "tpot_mean_s", "batch_mean"):
+        assert table.metrics[more][0] > cool[more][0]
+    assert table.metrics["energy_j_per_token"][0] < cool["energy_j_per_token"][0]
+
+
 def test_a_power_limit_slows_as_well(design: Design) -> None:
     table = estimated(made(design, watts=200.0))
     assert table.metrics["hot_power_w"][0] == pytest.approx(200.0, rel=0.01)
