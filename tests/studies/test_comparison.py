@@ -13,6 +13,7 @@ import pytest
 from hydra_dse.config import load_comparison
 from hydra_dse.errors import InputError, Interrupted
 from hydra_dse.studies.comparison import COMPARED, POINTS, SUMMARY, compare
+from hydra_dse.studies.comparison.choosing import workload_for
 from hydra_dse.studies.comparison.course import OWN, REFERENCE, Case, Measured
 from hydra_dse.studies.comparison.designs import Choice
 from hydra_dse.studies.comparison.measuring import LATENCIES, highest_rate
@@ -205,3 +206,12 @@ def test_a_change_of_something_unknown_is_told_before_anything_is_written(tmp_pa
     with pytest.raises(InputError, match=message):
         compare(tmp_path / "c.yaml", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_search_for_the_highest_rate_does_not_refuse_designs_that_are_slower_than_the_others(file):
+    [load] = load_comparison(file).loads
+    assert workload_for(load, "max_rate", 50.0) == workload_for(load, "max_rate", 1.0)
+    assert workload_for(load, "max_rate", 50.0).promises
+    seen = workload_for(load, "throughput", 50.0)
+    assert seen.arrivals.statistics().rate_per_s == 50.0
+    assert not seen.promises

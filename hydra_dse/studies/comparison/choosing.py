@@ -67,10 +67,13 @@ class Estimating:
 
 
 def workload_for(load: Load, aim: str, rate_per_s: float) -> Workload:
-    """The load as a search sees it: at a rate, without promises where the aim needs none."""
-    found = at_rate(load.requests, rate_per_s)
+    """The load as a search sees it: at a rate, without promises where the aim needs none.
+
+    The highest rate does not depend on what is offered; offering little keeps slow designs feasible.
+    """
     if aim == MAX_RATE:
-        return found
+        return at_rate(load.requests, _UNHURRIED_RATE)
+    found = at_rate(load.requests, rate_per_s)
     return replace(found, classes=tuple(replace(kind, slo=Slo()) for kind in found.classes))
 
 
