@@ -33,7 +33,6 @@ SMALL = [
     "validation.replications=2",
     "dynamic={cycles: [10 s], loads: [0.8], least_cycles: 1, task_maps: [static, elastic]}",
     SHORT_CLASSES,
-    "workload.shifts=[{at: 5 min, shares: {long-in: 0.1, long-out: 0.9}}]",
 ]
 
 
