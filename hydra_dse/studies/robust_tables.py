@@ -37,7 +37,8 @@ class Cell:
         seen: whether the role's search saw the scenario.
         load: estimated.
         value, own_best: in the unit of `shown`; NaN where unknown.
-        share: of the own best that is kept, 0 where the design does not serve the scenario.
+        share: of the own best that is kept, 0 where there is no value: the model does not fit, or the load is too high
+            for a latency.
         simulated, sim_low, sim_high: the share in simulation with its 95 % interval; NaN where not simulated.
     """
 
@@ -110,7 +111,7 @@ def cells_of(
             table = tables[scenario.name]
             value = float(table.metrics[shown][row])
             own = best.get((scenario.name, shown), np.nan)
-            kept = 0.0 if table.violations[row] else float(shares(np.array([[value]]), [own], up)[0, 0])
+            kept = float(shares(np.array([[value]]), [own], up)[0, 0])
             place = (selected.metric, selected.role.name, selected.role.kind, selected.design, scenario)
             seen = scenario.name in selected.role.seen
             cells.append(Cell(*place, seen, shown, float(table.metrics["load"][row]), value, own, kept))
@@ -169,9 +170,8 @@ def rank_correlations(
 
 
 def _best_of_each(table: ScoreTable, owners: np.ndarray, name: str, up: bool) -> np.ndarray:
-    """Best value of each package's variants that serve the scenario, NaN where none does."""
-    usable = np.array([not broken for broken in table.violations]) & np.isfinite(table.metrics[name])
-    signed = np.where(usable, table.metrics[name] * (1.0 if up else -1.0), -np.inf)
+    """Best value of each package's variants that have one, NaN where none does."""
+    signed = np.where(np.isfinite(table.metrics[name]), table.metrics[name] * (1.0 if up else -1.0), -np.inf)
     best = np.full(int(owners.max()) + 1, -np.inf)
     np.maximum.at(best, owners, signed)
     return np.where(np.isfinite(best), best if up else -best, np.nan)
