@@ -39,6 +39,7 @@ from hydra_dse.hardware.calibration import Calibration
 
 DOCS = Path(__file__).resolve().parent
 UNSEEN, FRONT, FIGURES = DOCS / "calibration_unseen.csv", DOCS / "calibration_front.csv", DOCS / "figures"
+MULTICHIP = DOCS / "multichip.csv"
 NOTE = "<!-- Written by docs/generate_calibration.py from fits.yaml and the tables beside it; do not edit. -->\n\n"
 PUBLISHED = (
     *(
@@ -332,6 +333,21 @@ def front() -> str:
     )
 
 
+def multichip() -> str:
+    """Serving on several chips by the package simulator: signed errors."""
+    with MULTICHIP.open(encoding="utf-8") as stream:
+        read = list(csv.DictReader(stream))
+    rows = [
+        (
+            *(row[name] for name in ("machine", "model", "what", "input", "output", "batch", "seconds")),
+            *(signed(float(row[name])) if row[name] else "" for name in ("measured", "own")),
+        )
+        for row in read
+    ]
+    names = ("machine", "model", "what", "tokens in", "out", "batch", "published, s", "`measured`", "own shares")
+    return table(names, rows)
+
+
 def page() -> str:
     """The whole page."""
     fits = read_fits()
@@ -347,6 +363,7 @@ def page() -> str:
         "wafer": wafer(fits),
         "modelled": modelled(),
         "front": front(),
+        "multichip": multichip(),
         "plots": plots,
     }
     for name, part in parts.items():

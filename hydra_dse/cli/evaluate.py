@@ -99,12 +99,15 @@ def show(
     as_json: bool,
     explanation: Explanation | None = None,
     components: bool = False,
+    fp32_state: Evaluation | None = None,
 ) -> None:
     """Print an evaluation, and what explains it, as JSON or as tables."""
     if as_json:
-        from hydra_dse.cli.options import evaluation_json, print_json
+        from hydra_dse.cli.options import evaluation_json, finite, print_json
 
         data = evaluation_json(evaluation, provenance)
+        if fp32_state is not None:
+            data["with_fp32_state"] = {name: finite(value) for name, value in fp32_state.metrics.items()}
         if explanation is not None:
             from hydra_dse.cli.explain_tables import explanation_json
 
@@ -159,6 +162,7 @@ def estimate(
 ) -> None:
     """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
     from hydra_dse.cli.basis_tables import basis_json, print_basis
+    from hydra_dse.cli.fp32_state import print_beside, with_fp32_state
     from hydra_dse.cli.runs import calibration_for
     from hydra_dse.config import load_calibration
     from hydra_dse.errors import Fault, InputError
@@ -185,8 +189,12 @@ def estimate(
         "calibration": calibration, "overrides": list(overrides),
         "operators": basis_json(loaded, served, load_calibration(calibration)),
     }  # fmt: skip
-    show(evaluation, f"{loaded.name or design} under {served.name}", provenance, as_json, explanation)
+    twin = with_fp32_state(loaded, served, load_calibration(calibration))
+    title = f"{loaded.name or design} under {served.name}"
+    show(evaluation, title, provenance, as_json, explanation, fp32_state=twin)
     if not as_json:
+        if twin is not None and loaded.precision is not None:
+            print_beside(evaluation, twin, loaded.precision.state)
         print_basis(loaded, served, load_calibration(calibration))
 
 

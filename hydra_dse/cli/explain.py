@@ -48,7 +48,7 @@ def _read(ref: str, workload: str | None, requests: int) -> Breakdown:
     from dataclasses import replace
 
     from hydra_dse.bundle.explain import read_breakdown
-    from hydra_dse.cli.runs import calibration_of_run, run_and_identity
+    from hydra_dse.cli.runs import calibration_for, run_and_identity
     from hydra_dse.errors import Fault, InputError
 
     if Path(ref).is_dir():
@@ -59,8 +59,7 @@ def _read(ref: str, workload: str | None, requests: int) -> Breakdown:
     from hydra_dse.cli.simulation import Simulation
 
     with tempfile.TemporaryDirectory() as folder:
-        calibration = "default" if workload is not None else calibration_of_run(ref)
-        run = Simulation(ref, workload, calibration=calibration, requests=requests, replications=1)
+        run = Simulation(ref, workload, calibration=calibration_for(ref, None), requests=requests, replications=1)
         evaluation = simulate_into(run, Path(folder) / "bundle", TraceOptions())
         if not evaluation.feasible:
             raise InputError(Fault(f"{ref} is infeasible: {evaluation.violations[0]}"))

@@ -16,6 +16,7 @@ from hydra_dse.config.fields import (
     Mm2,
     Name,
     PositiveCount,
+    PositiveNumber,
     Seconds,
     Section,
     Share,
@@ -23,6 +24,7 @@ from hydra_dse.config.fields import (
     Watts,
 )
 from hydra_dse.config.hardware_schema import Format
+from hydra_dse.hardware.frequency import HIGHEST, LOWEST
 from hydra_dse.model.operators import OperatorClass
 from hydra_dse.policy.emission import positions_fault, probabilities_fault
 
@@ -97,6 +99,8 @@ class DieGroupSection(Section):
     links: PositiveCount | None = None
     families: list[Literal["attention", "ssm"]] = Field(default_factory=list)
     phase: Literal["prefill", "decode", "any"] = "any"
+    fast_format: Literal["none", "fp8", "int8", "fp4", "int4"] = "none"
+    frequency: Annotated[PositiveNumber, Field(ge=LOWEST, le=HIGHEST)] = 1.0
 
 
 class MemoryGroupSection(Section):

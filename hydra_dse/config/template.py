@@ -33,6 +33,8 @@ from hydra_dse.hardware.components import (
     PackageLimits,
     Topology,
 )
+from hydra_dse.hardware.formats import with_fast_format
+from hydra_dse.hardware.frequency import at_frequency
 from hydra_dse.hardware.technology import Technology
 from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
@@ -124,6 +126,7 @@ class _Dies:
     count: int
     families: tuple[str, ...]
     phase: str
+    frequency: float
 
 
 class Template:
@@ -218,7 +221,7 @@ class Template:
         group = self._groups.get(key)
         if group is None:
             try:
-                chiplet = chiplet_at(dies.die, bandwidth)
+                chiplet = at_frequency(chiplet_at(dies.die, bandwidth), dies.frequency)
             except InputError as error:
                 message = "; ".join(fault.message for fault in error.faults)
                 raise InputError(self.document.fault(("dies", name, "chiplet"), message)) from None
@@ -264,7 +267,12 @@ def _dies(document: Document, path: KeyPath) -> _Dies:
             message = f"{die.name} has a fixed size and {die.ports} links; only composed dies take `links`"
             raise InputError(document.fault((*path, "links"), message))
         die = replace(die, ports=section.links)
-    return _Dies(die, section.count, tuple(section.families), section.phase)
+    if section.fast_format != "none":
+        if isinstance(die, Chiplet):
+            message = f"{die.name} has a fixed size and its own formats; only composed dies take `fast_format`"
+            raise InputError(document.fault((*path, "fast_format"), message))
+        die = with_fast_format(die, section.fast_format)
+    return _Dies(die, section.count, tuple(section.families), section.phase, section.frequency)
 
 
 def _stacks(document: Document, path: KeyPath) -> tuple[MemoryStack, int]:

@@ -170,9 +170,9 @@ def limited_sharing(
     at_nodes = np.zeros((n, nodes.count + 1))
     full, in_service = np.zeros(n), np.zeros(n)
     for rows, length in _buckets(whole):
-        levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(rows), length))
+        levels = np.arange(1.0, length + 1.0)
         part = nodes.take(rows)
-        time = part.at(residence_s[rows], levels)
+        time = part.at_levels(residence_s[rows], length)
         log_ratio = (np.log(rate[rows])[:, None] + np.log(time / levels)) / burst.spread[rows, None]
         log_ratio = np.where(levels <= whole[rows, None], log_ratio, -np.inf)
         solved = _with_tail(log_ratio, whole[rows], load[rows], burst.blocking[rows])

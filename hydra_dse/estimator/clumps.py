@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hydra_dse.estimator.company import packing_of
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.nodes import row_starts
 from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import PoolModel
 
@@ -24,6 +25,7 @@ FloatArray = NDArray[np.float64]
 STEPS = 8
 SHARES = (np.arange(STEPS + 1) / STEPS) ** 2
 """Shares of the budget at which delays are tabulated: even in their square roots."""
+WIDTHS = np.diff(SHARES)
 EDGES = (0.0, 0.3, 0.6, 0.8, 0.92, 0.98, 1.0)
 WEIGHTS = np.diff(EDGES)
 
@@ -101,10 +103,11 @@ def clump_of(
 
 def _delay(share: FloatArray, delay_s: FloatArray) -> FloatArray:
     """Delay by clumps of a share of the budget, (n, m, slices)."""
-    place = np.nan_to_num(
-        STEPS * np.sqrt(np.minimum(share, 1.0))
-    )  # of a design that cannot serve: NaN stays in its delays
-    left = np.minimum(place.astype(np.int64), STEPS - 1)
-    low, high = np.take_along_axis(delay_s, left, axis=2), np.take_along_axis(delay_s, left + 1, axis=2)
-    inside = low + (np.minimum(share, 1.0) - SHARES[left]) / (SHARES[left + 1] - SHARES[left]) * (high - low)
+    within = np.minimum(share, 1.0)
+    # Of a design that cannot serve any place will do: NaN stays in its delays.
+    left = np.minimum(np.fmax(STEPS * np.sqrt(within), 0.0).astype(np.int64), STEPS - 1)
+    n, m, points = delay_s.shape
+    flat, at = np.ravel(delay_s), left + row_starts(n * m, points).reshape(n, m, 1)
+    low, high = flat.take(at), flat.take(at + 1)
+    inside = low + (within - SHARES.take(left)) / WIDTHS.take(left) * (high - low)
     return np.asarray(inside * np.maximum(share, 1.0))

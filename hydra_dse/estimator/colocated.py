@@ -28,7 +28,6 @@ from hydra_dse.estimator.colocated_tables import (
     delays,
     impact_of,
     saturation_of,
-    step_beside,
     tables_of,
 )
 from hydra_dse.estimator.iteration import chunk_batch, decode_batch, joined, packed_batch
@@ -215,7 +214,7 @@ class Colocated:
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:
         tables = self.tables
         beside = self._beside(state.at_nodes)
-        residual = step_beside(tables) / 2.0
+        residual = tables.step_beside / 2.0
         none = np.zeros_like(served)
         wait = (queue.mean_wait_s + (1.0 - queue.waits) * residual) * beside
         return latencies.Entry(
@@ -292,7 +291,7 @@ class Colocated:
         tables, times, lengths = self.tables, self.tables.prompts, self.lengths
         n = len(served)
         weight = lengths.prompt_bins.weight
-        stalled = step_beside(tables)[:, :, None] if tables.prefill_first else 0.0
+        stalled = tables.step_beside[:, :, None] if tables.prefill_first else 0.0
         middle = self._beside(np.hstack((np.zeros((n, 1)), share)))
         single = np.minimum(served[:, None] * (1.0 - found.full_share) * found.step_s, 1.0)
         packed = served[:, None] * lengths.prompt * found.step_s / (self.impact.full_s / self.impact.token_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from hydra_dse.estimator.iteration import (
 )
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
-from hydra_dse.estimator.nodes import BatchNodes, gather, nodes_of
+from hydra_dse.estimator.nodes import BatchNodes, Grid, gather, nodes_of
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -52,22 +53,21 @@ class Tables:
 
     def beside_of(self, batch: FloatArray) -> Between:
         """Where batches of shape (n, m) lie among the j batches."""
-        left = (batch[:, :, None] >= self.beside[:, None, 1:-1]).sum(axis=2)
+        left = np.zeros(batch.shape, dtype=np.int64)
+        for point in range(1, self.beside.shape[1] - 1):
+            left += batch >= self.beside[:, point, None]
         low, high = gather(self.beside, left), gather(self.beside, left + 1)
-        return Between(left, np.clip((batch - low) / np.maximum(high - low, 1e-12), 0.0, 1.0))
+        share = (batch - low) / np.maximum(high - low, 1e-12)
+        return Between(left, np.minimum(np.maximum(share, 0.0), 1.0))
+
+    @cached_property
+    def step_beside(self) -> FloatArray:
+        """Decode-only iteration at the j batches; 0 for the empty one."""
+        return self.nodes.at(self.step_s, np.maximum(self.beside, 1.0)) * (self.beside > 0)
 
 
-@dataclass(frozen=True)
-class Between:
-    """Positions on a grid: left point and weight of the right one, shape (n, m)."""
-
-    left: NDArray[np.int64]
-    share: FloatArray
-
-    def of(self, values: FloatArray) -> FloatArray:
-        """Interpolate grid values, (n, j) → (n, m)."""
-        low = gather(values, self.left)
-        return np.asarray(low + self.share * (gather(values, self.left + 1) - low))
+class Between(Grid):
+    """Places among the j batches."""
 
     def of_tables(self, values: FloatArray) -> FloatArray:
         """Interpolate rows of values, (n, j, k) → (n, m, k)."""
@@ -157,7 +157,7 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
     """Interpolate the tables at batches of shape (n, m)."""
     weight, times = lengths.prompt_bins.weight, tables.prompts
     # Chunked: the decode iteration that would have run anyway is no delay.
-    hidden = np.zeros_like(tables.beside) if tables.prefill_first else step_beside(tables)
+    hidden = np.zeros_like(tables.beside) if tables.prefill_first else tables.step_beside
     light = np.maximum(times.alone_s - times.iterations * hidden[:, :, None], 0.0)
     token = (times.full_s - hidden) / times.budget
     between = tables.beside_of(batch)
@@ -176,11 +176,6 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
         budget=at(times.budget),
         delay_s=None if tables.delay_s is None else between.of_tables(tables.delay_s),
     )
-
-
-def step_beside(tables: Tables) -> FloatArray:
-    """Decode-only iteration at the j batches; 0 for the empty one."""
-    return tables.nodes.at(tables.step_s, np.maximum(tables.beside, 1.0)) * (tables.beside > 0)
 
 
 @dataclass(frozen=True)
@@ -321,13 +316,14 @@ def _decoding_at_saturation(tables: Tables, lengths: LengthMoments, decode: floa
     """
     own = tables.prompts.iterations @ lengths.prompt_bins.weight
     low, high = np.zeros_like(tables.top), tables.top
+    whole = tables.limit * decode
     for _ in range(24):
         batch = (low + high) / 2.0
         between = tables.beside_of(batch[:, None])
         budget, prompts = between.of(tables.prompts.budget)[:, 0], batch / decode
-        left = np.maximum(budget - prompts * lengths.prompt, 1e-3 * budget)
-        ahead = prompts * lengths.prompt2 / (2.0 * left)
-        waits = ahead / budget * np.minimum(prompts * lengths.prompt / budget, 1.0)
-        short = batch * (decode + between.of(own)[:, 0] + waits) < tables.limit * decode
+        tokens = prompts * lengths.prompt
+        ahead = prompts * lengths.prompt2 / (2.0 * np.maximum(budget - tokens, 1e-3 * budget))
+        waits = ahead / budget * np.minimum(tokens / budget, 1.0)
+        short = batch * (decode + between.of(own)[:, 0] + waits) < whole
         low, high = np.where(short, batch, low), np.where(short, high, batch)
     return np.maximum(low, 1e-3)

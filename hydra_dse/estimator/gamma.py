@@ -38,7 +38,9 @@ def _table(edges: tuple[float, ...]) -> FloatArray:
 def gamma_slices(mean: FloatArray, shape: FloatArray, edges: tuple[float, ...]) -> FloatArray:
     """Conditional means of gamma variables between the quantiles `edges`, a new last axis.  Keeps the mean."""
     table = _table(edges)
-    where = np.log(np.clip(np.nan_to_num(shape, nan=1.0), LEAST, MOST) / LEAST) / np.log(MOST / LEAST) * (ROWS - 1)
+    # Any shape will do for a design that cannot serve, whose mean is NaN as its shape is.
+    inside = np.fmin(np.fmax(shape, LEAST), MOST)
+    where = np.log(inside / LEAST) / np.log(MOST / LEAST) * (ROWS - 1)
     low = np.minimum(where.astype(np.int64), ROWS - 2)
     part = (where - low)[..., None]
     return np.asarray(mean[..., None] * (table[low] * (1.0 - part) + table[low + 1] * part))

@@ -105,15 +105,16 @@ def intervals_of(
     low: dict[str, FloatArray] = {}
     high: dict[str, FloatArray] = {}
     load, memory = np.clip(metrics["load"], 0.0, 1.0), pressure(metrics)
+    gain = np.minimum(1.0 / np.maximum(1.0 - load, 0.05), 5.0)
+    widths: dict[ErrorModel, FloatArray] = {}
     for name, model in ERRORS.items():
         if name not in metrics:
             continue
-        burst = model.per_dispersion if phased else model.per_burstiness
-        surrogate = np.interp(load, LOADS, model.at_loads) + burst * abs(arrival_scv - 1.0)
-        surrogate = surrogate + model.full_memory * memory
-        gain = 1.0 / np.maximum(1.0 - load, 0.05) if model.queueing else np.ones_like(load)
-        width = np.hypot(surrogate, NORMAL_90 * calibration_error * np.minimum(gain, 5.0))
-        low[name] = metrics[name] / (1.0 + width)
-        high[name] = metrics[name] * (1.0 + width)
+        if model not in widths:
+            burst = model.per_dispersion if phased else model.per_burstiness
+            surrogate = np.interp(load, LOADS, model.at_loads) + burst * abs(arrival_scv - 1.0)
+            surrogate = surrogate + model.full_memory * memory
+            widths[model] = 1.0 + np.hypot(surrogate, NORMAL_90 * calibration_error * (gain if model.queueing else 1.0))
+        low[name], high[name] = metrics[name] / widths[model], metrics[name] * widths[model]
     derive_bounds(metrics, low, high, USE.at_loads[0])
     return low, high

@@ -173,7 +173,8 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
     def columns(name: str) -> FloatArray:
         parts = [(getattr(batch, name), np.shape(batch.tokens)) for batch in batches]
-        return np.concatenate([np.broadcast_to(value, shape) for value, shape in parts], axis=1)
+        whole = [value if np.shape(value) == shape else np.broadcast_to(value, shape) for value, shape in parts]
+        return np.concatenate(whole, axis=1)
 
     return Batch(
         prefill_tokens=columns("prefill_tokens"),

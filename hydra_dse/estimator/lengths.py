@@ -8,6 +8,7 @@ which prefill emits; `s = d` where an iteration emits one token.  In decode iter
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,9 +94,30 @@ class LengthMoments:
 def moments_of(lengths: LengthPoints, emission: Emission = ONE_TOKEN) -> LengthMoments:
     """Reduce weighted points to moments and bins; `emission` says how many tokens a decode iteration emits.
 
+    The last few distributions are remembered: design after design is estimated under the same.
+
     Raises:
         InputError: no points, weights that do not sum to a positive number, or a length below one token.
     """
+    cached = None if lengths.cached_tokens is None else _bytes(lengths.cached_tokens)
+    points = (_bytes(x) for x in (lengths.prompt_tokens, lengths.output_tokens, lengths.weight))
+    return _moments_of(*points, cached, emission)
+
+
+def _bytes(values: FloatArray) -> bytes:
+    return np.asarray(values, dtype=np.float64).tobytes()
+
+
+@lru_cache(maxsize=8)
+def _moments_of(
+    prompts: bytes, outputs: bytes, weights: bytes, cached: bytes | None, emission: Emission
+) -> LengthMoments:
+    lengths = LengthPoints(
+        np.frombuffer(prompts),
+        np.frombuffer(outputs),
+        np.frombuffer(weights),
+        None if cached is None else np.frombuffer(cached),
+    )
     p, o, w = _checked(lengths)
     if not emission.single:
         lengths = with_short_outputs(lengths)

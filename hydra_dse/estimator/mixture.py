@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.nodes import gather
+
 FloatArray = NDArray[np.float64]
 
 CELLS = 256
@@ -35,17 +37,14 @@ class Mixture:
     def quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
         cells = self._cells
-        rows = np.arange(len(cells.cumulative))
-        found = np.empty((len(rows), len(shares)))
-        for i, share in enumerate(shares):
-            right = np.minimum(np.count_nonzero(cells.cumulative < share, axis=1), CELLS - 1)
-            left = np.maximum(right - 1, 0)
-            c0, c1 = cells.cumulative[rows, left], cells.cumulative[rows, right]
-            width = c1 - c0
-            part = np.where(width > 0, (share - c0) / np.where(width > 0, width, 1.0), 0.0)
-            v0, v1 = cells.mean_of(rows, left), cells.mean_of(rows, right)
-            found[:, i] = v0 + np.clip(part, 0.0, 1.0) * (v1 - v0)
-        return found
+        below = [np.count_nonzero(cells.cumulative < share, axis=1) for share in shares]
+        right = np.minimum(np.stack(below, axis=1), CELLS - 1)
+        left = np.maximum(right - 1, 0)
+        c0, c1 = gather(cells.cumulative, left), gather(cells.cumulative, right)
+        width = c1 - c0
+        part = np.where(width > 0, (np.array(shares) - c0) / np.where(width > 0, width, 1.0), 0.0)
+        v0, v1 = cells.mean_of(left), cells.mean_of(right)
+        return np.asarray(v0 + np.minimum(np.maximum(part, 0.0), 1.0) * (v1 - v0))
 
     def share_within(self, bound: float | FloatArray) -> FloatArray:
         """Share of the weight at or below a bound, one for all or shape (n,): the inverse of `quantiles`."""
@@ -99,18 +98,17 @@ class _Cells:
     scale: FloatArray
     source: NDArray[np.int64] | None
 
-    def mean_of(self, rows: NDArray[np.int64], cell: NDArray[np.int64]) -> FloatArray:
-        """Mean value of one cell of each design; the middle of an empty one."""
-        own = cell if self.source is None else self.source[rows, cell]
-        weight = self.weight[rows, own]
-        centre = np.exp(self.low[:, 0] + (own + 0.5) / self.scale[:, 0])
-        return np.where(weight > 0, self.mass[rows, own] / np.where(weight > 0, weight, 1.0), centre)
+    def mean_of(self, cell: NDArray[np.int64]) -> FloatArray:
+        """Mean values of some cells of each design, shape (n, m); the middle of an empty one."""
+        own = cell if self.source is None else np.take_along_axis(self.source, cell, axis=1)
+        weight = gather(self.weight, own)
+        centre = np.exp(self.low + (own + 0.5) / self.scale)
+        return np.where(weight > 0, gather(self.mass, own) / np.where(weight > 0, weight, 1.0), centre)
 
     @cached_property
     def mean(self) -> FloatArray:
         """Mean values of all cells."""
-        rows = np.arange(len(self.low))
-        return np.stack([self.mean_of(rows, np.full(len(rows), cell)) for cell in range(CELLS)], axis=1)
+        return self.mean_of(np.broadcast_to(np.arange(CELLS), self.weight.shape))
 
 
 def _count(value: FloatArray, weight: FloatArray, cells: _Cells, rows: slice) -> None:

@@ -6,7 +6,8 @@ that its result does not depend on which other designs are estimated with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,29 @@ HEAD = 4
 
 def gather(values: FloatArray, index: NDArray[np.int64]) -> FloatArray:
     """`values[row, index[row, column]]`, shape of `index`: `np.take_along_axis` without its overhead."""
-    flat = index + (np.arange(len(values)) * values.shape[1])[:, None]
-    return np.asarray(np.ascontiguousarray(values).ravel().take(flat))
+    return np.asarray(np.ravel(values).take(index + row_starts(*values.shape)))
+
+
+@lru_cache(maxsize=256)
+def row_starts(rows: int, columns: int) -> NDArray[np.int64]:
+    """Where each row begins in a flat array of `rows × columns`, shape (rows, 1)."""
+    found = (np.arange(rows) * columns)[:, None]
+    found.flags.writeable = False
+    return found
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Places between nodes: left node and weight of the right one, shape (n, m)."""
+
+    left: NDArray[np.int64]
+    share: FloatArray
+
+    def of(self, values: FloatArray) -> FloatArray:
+        """Interpolate values at the nodes, (n, k) → (n, m)."""
+        flat, at = np.ravel(values), self.left + row_starts(*values.shape)
+        low = flat.take(at)
+        return np.asarray(low + self.share * (flat.take(at + 1) - low))
 
 
 @dataclass(frozen=True)
@@ -28,6 +50,8 @@ class BatchNodes:
     """Batch sizes of each design, shape (n, k), ascending; a short grid repeats its last entry."""
 
     batch: FloatArray
+    _taken: dict[bytes, BatchNodes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _grids: dict[int, Grid] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def count(self) -> int:
@@ -35,8 +59,18 @@ class BatchNodes:
         return int(self.batch.shape[1])
 
     def take(self, rows: NDArray[np.int64]) -> BatchNodes:
-        """The grids of some designs."""
-        return BatchNodes(self.batch[rows])
+        """The grids of some designs; remembered, as one chain after the other asks for the same."""
+        key = rows.tobytes()
+        if key not in self._taken:
+            self._taken[key] = BatchNodes(self.batch[rows])
+        return self._taken[key]
+
+    def _grid(self, levels: int) -> Grid:
+        """Where the levels 1…L lie among the nodes of each design; remembered."""
+        if levels not in self._grids:
+            places = np.broadcast_to(np.arange(1.0, levels + 1.0), (len(self.batch), levels))
+            self._grids[levels] = Grid(*self._locate(places))
+        return self._grids[levels]
 
     def _locate(self, levels: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
         """Left node and weight of the right node for each level ≥ 1, in closed form."""
@@ -46,18 +80,19 @@ class BatchNodes:
         curved = HEAD - 1.0 + np.log(np.maximum(levels, HEAD) / HEAD) / growth
         position = np.where((top <= self.count) | (levels <= HEAD), plain, curved)
         # A level is NaN where a design cannot serve at all: any node will do, the weight stays NaN.
-        left = np.clip(np.floor(np.nan_to_num(position) + 1e-9), 0, self.count - 2).astype(np.int64)
+        left = np.fmin(np.fmax(np.floor(position + 1e-9), 0.0), self.count - 2.0).astype(np.int64)
         low, high = gather(self.batch, left), gather(self.batch, left + 1)
         width = high - low
         share = np.where(width > 0, (levels - low) / np.where(width > 0, width, 1.0), 0.0)
-        return left, np.clip(share, 0.0, 1.0)
+        return left, np.minimum(np.maximum(share, 0.0), 1.0)
 
     def at(self, values: FloatArray, levels: FloatArray) -> FloatArray:
         """Interpolate node values, shape (n, k), at levels, shape (n, m)."""
-        left, share = self._locate(levels)
-        low = gather(values, left)
-        high = gather(values, left + 1)
-        return np.asarray(low + share * (high - low))
+        return Grid(*self._locate(levels)).of(values)
+
+    def at_levels(self, values: FloatArray, levels: int) -> FloatArray:
+        """Interpolate node values, shape (n, k), at the levels 1…L, shape (n, L)."""
+        return self._grid(levels).of(values)
 
     def project(self, probability: FloatArray, beyond: FloatArray, limit: FloatArray) -> FloatArray:
         """Move probabilities of levels 0…L, and those beyond (served as `limit`), to node 0 and the nodes.
@@ -67,11 +102,10 @@ class BatchNodes:
         n, levels = len(probability), probability.shape[1] - 1
         result = np.zeros((n, self.count + 1))
         result[:, 0] = probability[:, 0]
-        grid = np.broadcast_to(np.arange(1.0, levels + 1.0), (n, levels))
-        for places, mass in ((grid, probability[:, 1:]), (limit[:, None], beyond[:, None])):
-            left, share = self._locate(np.maximum(places, 1.0))
-            row = np.arange(n)[:, None] * (self.count + 1)
-            for index, part in ((left, 1.0 - share), (left + 1, share)):
+        limits = Grid(*self._locate(np.maximum(limit[:, None], 1.0)))
+        for grid, mass in ((self._grid(levels), probability[:, 1:]), (limits, beyond[:, None])):
+            row = row_starts(n, self.count + 1)
+            for index, part in ((grid.left, 1.0 - grid.share), (grid.left + 1, grid.share)):
                 where = (row + index + 1).ravel()
                 result += np.bincount(where, (mass * part).ravel(), n * (self.count + 1)).reshape(n, -1)
         return result

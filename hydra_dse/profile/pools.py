@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch, Number
 from hydra_dse.network_load import pair_speeds
-from hydra_dse.profile.block import PoolBlock, Spent
+from hydra_dse.profile.block import PoolBlock, Spent, as_slice
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -213,9 +213,12 @@ def width_of(batch: Batch, size: int) -> int:
 
 def take(batch: Batch, designs: IntArray, shape: tuple[int, int]) -> Batch:
     """Return the batches of some designs, of shape (designs, k); plain numbers stay plain."""
+    whole = len(designs) == shape[0] and isinstance(as_slice(designs), slice)
 
     def pick(value: Number) -> Number:
-        return value if np.ndim(value) == 0 else np.broadcast_to(value, shape)[designs]
+        if np.ndim(value) == 0 or (whole and np.shape(value) == shape):
+            return value
+        return np.broadcast_to(value, shape)[designs]
 
     return Batch(
         prefill_tokens=pick(batch.prefill_tokens),

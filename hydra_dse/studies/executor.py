@@ -15,7 +15,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from typing import Protocol, TypeVar
 
 from hydra_dse.design.space import Point
@@ -68,15 +68,22 @@ def available_cores() -> int:
 def executor(workers: int) -> Iterator[Executor]:
     """An executor with `workers` processes; one worker is this process.
 
-    Processes are spawned, compute with one thread each, leave Ctrl-C to the parent and end with it.
+    Processes are spawned, compute with one thread each, leave Ctrl-C to the parent and end with it: what they were
+    computing then is dropped, for a study keeps only what its parent has taken.
     """
     if workers <= 1:
         yield InProcessExecutor()
         return
     with _one_thread_each():
         pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+        strangers = active_children()
         try:
             yield pool
+        except KeyboardInterrupt:
+            for child in active_children():
+                if child not in strangers:
+                    child.terminate()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

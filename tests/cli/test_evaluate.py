@@ -69,7 +69,7 @@ def test_an_explanation_in_json_has_the_numbers_of_the_tables(inputs, hydra):
     explanation = data.pop("explanation")
     assert data == plain
     always = {"rate_requests_per_s", "iterations", "memory", "decode_batch", "notes"}
-    assert set(explanation) == always | {"prefix", "roles", "role_changes"}
+    assert set(explanation) == always | {"package", "prefix", "roles", "role_changes"}
     assert explanation["rate_requests_per_s"] == plain["metrics"]["throughput_requests_per_s"]
     for iteration in explanation["iterations"]:
         made = iteration["composition"]
@@ -205,3 +205,19 @@ def test_check_tells_keys_without_effect(tmp_path, hydra):
     answer = hydra("check", file)
     assert (answer.code, answer.out) == (0, f"{file}: no faults\n")
     assert answer.err == f"note: {file}: policy.host_bandwidth: no effect without host_cache\n"
+
+
+def test_a_narrower_state_stands_beside_fp32_state(inputs, hydra):
+    narrow = ("--set", "design.precision={state: bf16}")
+    data = shape(hydra("estimate", *PAIR, *narrow, "--json"))
+    full = shape(hydra("estimate", *PAIR, "--json"))
+    assert data["with_fp32_state"] == full["metrics"]
+    assert "with_fp32_state" not in full
+    out = hydra("estimate", *PAIR, *narrow).out
+    assert "state in bf16" in out and "state in fp32" in out and "accuracy is not predicted" in out
+
+
+def test_an_explanation_shows_what_the_package_costs_and_how_hot_it_is(inputs, hydra):
+    out = hydra("estimate", *PAIR, "--explain").out
+    for part in ("Package by component", "unit cost", "non-recurring", "Temperature", "hottest DRAM"):
+        assert part in out

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,3 +68,22 @@ def test_an_error_in_a_task_arrives_with_its_result():
         future = pool.submit(_fail)
         with pytest.raises(ValueError, match="no"):
             future.result()
+
+
+def _sleep_beside(marker: str) -> None:
+    Path(marker).touch()
+    time.sleep(60)
+
+
+@pytest.mark.slow
+def test_an_interrupt_does_not_wait_for_what_workers_compute(tmp_path):
+    marker = tmp_path / "started"
+    with pytest.raises(KeyboardInterrupt), executor(2) as pool:
+        pool.submit(_sleep_beside, str(marker))
+        deadline = time.monotonic() + 50
+        while not marker.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pressed = time.monotonic()
+        raise KeyboardInterrupt
+    assert marker.exists()
+    assert time.monotonic() - pressed < 10
