@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hydra_dse.calibration.access import access_share
 from hydra_dse.calibration.chips import chip_figures
 from hydra_dse.calibration.end_to_end import (
     CODESTRAL_MAMBA_7B,
@@ -333,6 +334,25 @@ def front() -> str:
     )
 
 
+def accesses(fits: FittedChips) -> str:
+    """Share of the bandwidth by size and number of accesses."""
+    rows = []
+    for chip in ("h100", "b200"):
+        bandwidth = chip_figures(chip).memory_bytes_per_s
+        for form, key, what, sizes in (
+            ("decode-attention", "decode-attention", "KV of a sequence and head", (64, 512, 4096)),
+            ("state-update", "state-update-gdn", "state, read and written", (128,)),
+        ):
+            for size in sizes:
+                found = [
+                    access_share(form, fits.chips[chip][key].parameters, bandwidth, 1024.0 * size, count)
+                    for count in (8.0, 64.0, 512.0, 8192.0)
+                ]
+                cells = [f"{each.value:.2f} ({each.low:.2f} – {each.high:.2f})" for each in found]
+                rows.append((chip, what, f"{size} KiB", *cells))
+    return table(("chip", "access", "size", "8 side by side", "64", "512", "8,192"), rows)
+
+
 def multichip() -> str:
     """Serving on several chips by the package simulator: signed errors."""
     with MULTICHIP.open(encoding="utf-8") as stream:
@@ -364,6 +384,7 @@ def page() -> str:
         "modelled": modelled(),
         "front": front(),
         "multichip": multichip(),
+        "accesses": accesses(fits),
         "plots": plots,
     }
     for name, part in parts.items():
