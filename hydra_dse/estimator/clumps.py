@@ -107,7 +107,7 @@ def _delay(share: FloatArray, delay_s: FloatArray) -> FloatArray:
     # Of a design that cannot serve any place will do: NaN stays in its delays.
     left = np.minimum(np.fmax(STEPS * np.sqrt(within), 0.0).astype(np.int64), STEPS - 1)
     n, m, points = delay_s.shape
-    flat, at = np.ravel(delay_s), left + row_starts(n * m, points).reshape(n, m, 1)
+    flat, at = delay_s.reshape(-1), left + row_starts(n * m, points).reshape(n, m, 1)
     low, high = flat.take(at), flat.take(at + 1)
     inside = low + (within - SHARES.take(left)) / WIDTHS.take(left) * (high - low)
     return np.asarray(inside * np.maximum(share, 1.0))

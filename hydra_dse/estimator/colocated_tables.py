@@ -315,15 +315,25 @@ def _decoding_at_saturation(tables: Tables, lengths: LengthMoments, decode: floa
     Pollaczek–Khinchine, `σ²/2(C − b − E[T])` tokens, found by a share of them that grows with the load of the budget.
     """
     own = tables.prompts.iterations @ lengths.prompt_bins.weight
-    low, high = np.zeros_like(tables.top), tables.top
     whole = tables.limit * decode
+
+    def short(batch: FloatArray, budget: FloatArray, own: FloatArray, whole: FloatArray) -> NDArray[np.bool_]:
+        tokens = batch / decode * lengths.prompt
+        ahead = batch / decode * lengths.prompt2 / (2.0 * np.maximum(budget - tokens, 1e-3 * budget))
+        return np.asarray(batch * (decode + own + ahead / budget * np.minimum(tokens / budget, 1.0)) < whole)
+
+    # Between two of the j batches all that is interpolated lies on a line, so that one search needs no look-up.
+    grid, budgets = tables.beside, tables.prompts.budget
+    inside = short(grid[:, 1:-1], budgets[:, 1:-1], own[:, 1:-1], whole[:, None])
+    left = inside.cumprod(axis=1).sum(axis=1)[:, None]
+    (first, last), (near, far), (few, more) = (
+        (gather(values, left)[:, 0], gather(values, left + 1)[:, 0]) for values in (grid, budgets, own)
+    )
+    low, high = np.minimum(first, tables.top), np.minimum(last, tables.top)
+    span = np.maximum(last - first, 1e-12)
     for _ in range(24):
         batch = (low + high) / 2.0
-        between = tables.beside_of(batch[:, None])
-        budget, prompts = between.of(tables.prompts.budget)[:, 0], batch / decode
-        tokens = prompts * lengths.prompt
-        ahead = prompts * lengths.prompt2 / (2.0 * np.maximum(budget - tokens, 1e-3 * budget))
-        waits = ahead / budget * np.minimum(tokens / budget, 1.0)
-        short = batch * (decode + between.of(own)[:, 0] + waits) < whole
-        low, high = np.where(short, batch, low), np.where(short, high, batch)
+        share = (batch - first) / span
+        less = short(batch, near + share * (far - near), few + share * (more - few), whole)
+        low, high = np.where(less, batch, low), np.where(less, high, batch)
     return np.maximum(low, 1e-3)

@@ -145,7 +145,8 @@ def estimate(
             )
     known = given(profile, moments)
     infeasible = np.array([bool(found) for found in known], dtype=bool)
-    metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
+    if infeasible.any():
+        metrics = {name: blank(name, values, infeasible) for name, values in metrics.items()}
     low, high = intervals_of(metrics, effective_scv(arrivals), calibration_error, phases is not None)
     if bounded:
         for bounds, others in ((low, high), (high, low)):

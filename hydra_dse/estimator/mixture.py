@@ -37,12 +37,12 @@ class Mixture:
     def quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
         cells = self._cells
-        below = [np.count_nonzero(cells.cumulative < share, axis=1) for share in shares]
-        right = np.minimum(np.stack(below, axis=1), CELLS - 1)
+        bounds = np.array(shares)
+        right = np.minimum((cells.cumulative[:, None] < bounds[:, None]).sum(axis=2), CELLS - 1)
         left = np.maximum(right - 1, 0)
         c0, c1 = gather(cells.cumulative, left), gather(cells.cumulative, right)
         width = c1 - c0
-        part = np.where(width > 0, (np.array(shares) - c0) / np.where(width > 0, width, 1.0), 0.0)
+        part = np.where(width > 0, (bounds - c0) / np.where(width > 0, width, 1.0), 0.0)
         v0, v1 = cells.mean_of(left), cells.mean_of(right)
         return np.asarray(v0 + np.minimum(np.maximum(part, 0.0), 1.0) * (v1 - v0))
 

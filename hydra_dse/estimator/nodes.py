@@ -7,7 +7,7 @@ that its result does not depend on which other designs are estimated with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ HEAD = 4
 
 def gather(values: FloatArray, index: NDArray[np.int64]) -> FloatArray:
     """`values[row, index[row, column]]`, shape of `index`: `np.take_along_axis` without its overhead."""
-    return np.asarray(np.ravel(values).take(index + row_starts(*values.shape)))
+    return np.asarray(values.reshape(-1).take(index + row_starts(*values.shape)))
 
 
 @lru_cache(maxsize=256)
@@ -40,7 +40,7 @@ class Grid:
 
     def of(self, values: FloatArray) -> FloatArray:
         """Interpolate values at the nodes, (n, k) → (n, m)."""
-        flat, at = np.ravel(values), self.left + row_starts(*values.shape)
+        flat, at = values.reshape(-1), self.left + row_starts(*values.shape)
         low = flat.take(at)
         return np.asarray(low + self.share * (flat.take(at + 1) - low))
 
@@ -72,13 +72,17 @@ class BatchNodes:
             self._grids[levels] = Grid(*self._locate(places))
         return self._grids[levels]
 
+    @cached_property
+    def _shape(self) -> tuple[NDArray[np.bool_], FloatArray]:
+        """Whether all sizes are nodes, and the logarithm of the growth from node to node where not, shape (n, 1)."""
+        top = self.batch[:, -1:]
+        return top <= self.count, np.log(np.maximum(top, HEAD + 1.0) / HEAD) / (self.count - HEAD)
+
     def _locate(self, levels: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
         """Left node and weight of the right node for each level ≥ 1, in closed form."""
-        top = self.batch[:, -1:]
-        plain = levels - 1.0
-        growth = np.log(np.maximum(top, HEAD + 1.0) / HEAD) / (self.count - HEAD)
+        even, growth = self._shape
         curved = HEAD - 1.0 + np.log(np.maximum(levels, HEAD) / HEAD) / growth
-        position = np.where((top <= self.count) | (levels <= HEAD), plain, curved)
+        position = np.where(even | (levels <= HEAD), levels - 1.0, curved)
         # A level is NaN where a design cannot serve at all: any node will do, the weight stays NaN.
         left = np.fmin(np.fmax(np.floor(position + 1e-9), 0.0), self.count - 2.0).astype(np.int64)
         low, high = gather(self.batch, left), gather(self.batch, left + 1)

@@ -220,6 +220,6 @@ def split(batch: Batch, parts: Number) -> Batch:
 def as_slice(rows: IntArray) -> IntArray | slice:
     """The rows as a slice where they are consecutive, so that taking them copies nothing."""
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
-    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+    if last - first + 1 == len(rows) and (len(rows) < 2 or bool((rows[1:] - rows[:-1] == 1).all())):
         return slice(first, last + 1)
     return rows
