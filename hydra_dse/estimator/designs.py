@@ -25,7 +25,7 @@ from hydra_dse.placement import place_design
 from hydra_dse.profile import build_profile, kind_of
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation, Violation
-from hydra_dse.workload import Piece, context_notes, pieces, served
+from hydra_dse.workload import Piece, check_reuse, context_notes, pieces, served
 from hydra_dse.workload.nouns import Workload
 
 # Designs per profile: bounds the memory of its tables and keeps them in cache.
@@ -61,6 +61,8 @@ def estimate_designs(
     models = [kind.model for kind in kinds]
     if not designs:
         return EstimateTable({}, {}, {}, ())
+    for design in designs:
+        check_reuse(design.policy, workload)
     parts: list[tuple[NDArray[np.int64], EstimateTable]] = []
     placed: list[Design] = []
     for row, design in enumerate(designs):

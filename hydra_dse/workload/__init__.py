@@ -18,7 +18,7 @@ from hydra_dse.workload.nouns import (
     Slo,
     Workload,
 )
-from hydra_dse.workload.orders import check_order
+from hydra_dse.workload.orders import check_order, check_reuse
 from hydra_dse.workload.pieces import Path, Piece, pieces
 from hydra_dse.workload.prefixes import Prefixes, Think
 from hydra_dse.workload.replay import Replay
@@ -56,6 +56,7 @@ __all__ = [
     "arrival_statistics",
     "at_rate",
     "check_order",
+    "check_reuse",
     "context_notes",
     "fixed",
     "length_points",

@@ -16,7 +16,7 @@ from hydra_dse.physical import package_violations, static_power_w
 from hydra_dse.records import RecordSink, SpanSink
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.rng import derive
-from hydra_dse.workload import Renewal, at_rate, check_order, served
+from hydra_dse.workload import Renewal, at_rate, check_order, check_reuse, served
 from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
 from simulators.package import Ledger, PackageCost, ledger_of
@@ -177,6 +177,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     if violations:
         return Evaluation("simulated", {}, violations=violations)
     check_order(design.policy, inputs.workload)
+    check_reuse(design.policy, inputs.workload)
     mix = build_mix(design, inputs.workload, calibration, inputs.options.detail)
     parts = role_parts(design)
     queued = inputs.queued(design) if inputs.options.saturate else []

@@ -12,11 +12,12 @@ from hydra_dse.config import load_calibration, load_design, load_model, load_wor
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
+from hydra_dse.estimator import evaluate
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement import place_design
 from hydra_dse.policy import Policy
 from hydra_dse.results import Evaluation, metric
-from hydra_dse.workload import RequestClass, Workload, fixed, poisson
+from hydra_dse.workload import Prefixes, RequestClass, Workload, fixed, poisson
 from simulators.serving import ServingSimulator
 
 OPTIONS = EvaluationOptions(requests=80, replications=2, rate_per_s=1.0)
@@ -122,3 +123,18 @@ def test_the_shipped_mix_reads_as_two_models() -> None:
     assert [model.name for model in load.models] == ["nemotron-h-8b", "llama-3.1-8b"]
     assert [kind.model_index for kind in load.classes] == [0, 0, 1]
     assert np.isclose(sum(kind.share for kind in load.classes), 1.0)
+
+
+def test_what_several_models_leave_out_is_refused_by_estimate_and_simulation() -> None:
+    plain = workload(load_model(HYBRID), load_model(TRANSFORMER))
+    shared = Prefixes(system_tokens=(64,), popularity=(1.0,))
+    caching = replace(design(), policy=replace(design().policy, prefix_cache=True))
+    turns = replace(plain, prefixes=replace(shared, turns=(0.5, 0.5)))
+    for what, load, text in (
+        (caching, replace(plain, prefixes=shared), "prefix caches are modelled for one model only"),
+        (design(), turns, "sessions of several turns, which are modelled for one model only"),
+    ):
+        with pytest.raises(InputError, match=text):
+            evaluate([what], load, load_calibration("default"))
+        with pytest.raises(InputError, match=text):
+            simulate(what, load, saturate=False)
