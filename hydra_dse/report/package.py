@@ -87,7 +87,7 @@ def floorplan(
     for component, slot in enumerate(placed.placement.slots if placed.placement is not None else ()):
         at, name = slots[slot], names[component]
         heat = f"{celsius[slot]:.0f} °C" if slot in celsius else ""
-        note = " ".join(words for words in (notes.get(name, ""), heat) if words)
+        note = ", ".join(words for words in (notes.get(name, ""), heat) if words)
         tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, name, name, note))
     return Package(tuple(tiles), tuple(wires))
 

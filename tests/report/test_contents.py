@@ -126,7 +126,7 @@ def test_links_are_as_busy_as_the_estimate_says(run):
     plot = package_section(run, found).plots[0]
     wires = plot.chart.wires
     assert max(wire.load for wire in wires) == 1.0
-    assert {" ".join(tile.note.split()[:2]) for tile in plot.chart.tiles if tile.label != "HBM"} <= {
+    assert {tile.note.split(",")[0] for tile in plot.chart.tiles if tile.label != "HBM"} <= {
         f"{100 * run.estimate(name, run.recommended):.0f} %"
         for name in run.designs.scores.metrics
         if "utilization" in name
