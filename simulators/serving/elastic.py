@@ -14,7 +14,8 @@ from hydra_dse.mapping import MappedDesign, map_design, pool_names, precision_of
 from hydra_dse.model.blocks import Model
 from simulators.iteration import Work
 from simulators.noi.links import PlacedLinks
-from simulators.package import PackageCost, PlacedHardware
+from simulators.package import Ledger, PackageCost, PlacedHardware
+from simulators.package.ledger import moved_ledger
 from simulators.serving.roles import Roles
 
 FloatArray = NDArray[np.float64]
@@ -22,12 +23,19 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(eq=False)
 class RoleMoves:
-    """Transfers between neighbouring role states, as busy seconds of every memory site and link."""
+    """Transfers between neighbouring role states, as busy seconds of every memory site and link.
+
+    Attributes:
+        busy: shape (transfers, resources), those left out by `keep` taken off; whole: all sites, then all links.
+        hardware: of a role state: memories and links are the same in all.
+    """
 
     busy: FloatArray
     rows: dict[tuple[int, int], int]
     seconds: list[float]
     die_groups: int
+    whole: FloatArray
+    hardware: PlacedHardware
 
     @property
     def table(self) -> FloatArray:
@@ -38,7 +46,17 @@ class RoleMoves:
         """Leave out all sites and links but these."""
         self.busy = np.ascontiguousarray(self.busy[:, resources])
 
-    def work(self, before: int, after: int) -> Work:
+    def ledger(self, changes: Mapping[tuple[int, int], int]) -> Ledger:
+        """The ledger of so many changes from one state to another."""
+        busy = np.zeros(self.whole.shape[1])
+        for change, count in sorted(changes.items()):
+            busy += count * self.whole[self.rows[change]]
+        sites = self.hardware.site_count
+        bandwidth = np.array([site.bandwidth_bytes_per_s for site in self.hardware.mapped.sites])
+        link_bytes = busy[sites:] * self.hardware.links.capacity_bytes_per_s
+        return moved_ledger(self.hardware, "role change", busy[:sites] * bandwidth, link_bytes)
+
+    def __call__(self, before: int, after: int) -> Work:
         """The transfer from one state to another."""
         row = self.rows[before, after]
         seconds = self.seconds[row]
@@ -67,7 +85,7 @@ def elastic_costs(
     }
     policy = design.policy
     frozen: tuple[Mapping[str, PackageCost], ...] = tuple(by_state)
-    roles = Roles(frozen, plan.native, policy.role_up_prompts, policy.role_down_prompts, moves.work)
+    roles = Roles(frozen, plan.native, policy.role_up_prompts, policy.role_down_prompts, moves)
     return costs, roles, moves
 
 
@@ -88,7 +106,8 @@ def _moves(hardware: Sequence[PlacedHardware], die_groups: int) -> RoleMoves:
                 busy.append(_busy_s(hardware[before].mapped, hardware[after]))
     width = hardware[0].site_count + hardware[0].links.count
     table = np.array(busy).reshape(len(busy), width)
-    return RoleMoves(table, rows, [float(row.max(initial=0.0)) for row in busy], die_groups)
+    seconds = [float(row.max(initial=0.0)) for row in busy]
+    return RoleMoves(table, rows, seconds, die_groups, table, hardware[0])
 
 
 def _busy_s(before: MappedDesign, after: PlacedHardware) -> FloatArray:

@@ -165,6 +165,7 @@ class Mark:
 
     Attributes:
         handed_over: cached tokens of the requests whose hand-off by transfer has ended, and their number.
+        role_changes: number of changes of roles by (state before, state after).
     """
 
     time_s: float
@@ -177,6 +178,7 @@ class Mark:
     counts: tuple[object, ...]
     idle_byte_seconds: float = 0.0
     handed_over: tuple[int, int] = (0, 0)
+    role_changes: tuple[tuple[tuple[int, int], int], ...] = ()
 
 
 class TimeSum:

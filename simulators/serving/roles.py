@@ -51,6 +51,7 @@ class RoleSwitcher:
         self.state = roles.native
         self.target: int | None = None
         self.switches = 0
+        self.changes: dict[tuple[int, int], int] = {}
         self.switching_s = 0.0
         self.seconds = [0.0] * len(roles.costs)
         self._draining: list[Engine] = []
@@ -109,6 +110,8 @@ class RoleSwitcher:
         self._since_s = now
         self.switching_s += now - self._began_s
         self.switches += 1
+        change = self.state, self.target
+        self.changes[change] = self.changes.get(change, 0) + 1
         self.state, self.target = self.target, None
         self._assign("prefill", self.state)
         self._assign("decode", self.state)

@@ -190,6 +190,7 @@ class Server:
                 tuple(cost.snapshot() for cost in self.system.costs.values()),
                 self.memory.idle_byte_seconds,
                 self.departures.moved,
+                () if self.switcher is None else tuple(sorted(self.switcher.changes.items())),
             )
         )
 

@@ -25,7 +25,7 @@ from simulators.package.handoff import Handoff
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
 from simulators.serving.build import build_mix
-from simulators.serving.elastic import merged_shares, role_parts
+from simulators.serving.elastic import RoleMoves, merged_shares, role_parts
 from simulators.serving.metrics import (
     Summary,
     add_derived,
@@ -251,7 +251,7 @@ def _checked(mix: Mix, run: MixOutcome) -> MixOutcome:
 
 
 def _ledgers(mix: Mix, outcome: Outcome) -> list[Ledger]:
-    """What every pool did in the measured window, and what was handed over between them."""
+    """What every pool did in the measured window, what was handed over between them, and what changed roles."""
     costs = [cost for system in mix.systems for cost in system.costs.values()]
     ledgers = []
     for cost, before, after in zip(costs, outcome.start.counts, outcome.end.counts, strict=True):
@@ -262,6 +262,10 @@ def _ledgers(mix: Mix, outcome: Outcome) -> list[Ledger]:
         if isinstance(system.handoff, Handoff):
             (tokens, moves), (before_tokens, before_moves) = outcome.end.handed_over, outcome.start.handed_over
             ledgers.append(system.handoff.ledger(tokens - before_tokens, moves - before_moves))
+        if system.roles is not None and isinstance(system.roles.move, RoleMoves):
+            earlier = dict(outcome.start.role_changes)
+            changes = {change: count - earlier.get(change, 0) for change, count in outcome.end.role_changes}
+            ledgers.append(system.roles.move.ledger(changes))
     return ledgers
 
 

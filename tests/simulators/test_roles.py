@@ -9,12 +9,14 @@ import pytest
 from placed_pieces import constant, placed, simulate
 from serving_pieces import PLENTY, Log, requests, serve
 
-from hydra_dse.config import load_model, load_workload
+from hydra_dse.config import load_calibration, load_model, load_workload
+from hydra_dse.mapping import map_design, role_plan, switch_traffic
 from hydra_dse.policy import Policy
 from hydra_dse.workload import RequestClass, Shift, Workload, fixed, poisson
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import FixedCost, Work
 from simulators.serving import System
+from simulators.serving.elastic import elastic_costs
 from simulators.serving.roles import Roles
 from simulators.serving.server import Server
 
@@ -150,3 +152,17 @@ def test_a_run_ends_with_no_die_between_two_roles() -> None:
     assert isinstance(server, Server)
     assert server.switcher is not None
     assert server.switcher.target is None
+
+
+def test_bytes_and_energy_of_changes_of_roles_are_in_the_ledger() -> None:
+    design, model = placed(task_map="elastic"), load_model("nemotron-h-4b")
+    _, roles, moves = elastic_costs(design, model, load_calibration("default"))
+    change = (roles.native, roles.native + 1)
+    before, after = (map_design(role_plan(design).states[state], model) for state in change)
+    moved = switch_traffic(before, after, model.precision.weight_bytes).sum()
+    assert moved > 0.0
+    ledger = moves.ledger({change: 2})
+    assert ledger.operands["role change"].site_bytes.sum() == pytest.approx(2 * moved)
+    assert ledger.memory_j == pytest.approx(2 * moved * before.sites[0].joules_per_byte)
+    assert ledger.link_j > 0.0
+    assert moves.ledger({}).energy_j == 0.0
