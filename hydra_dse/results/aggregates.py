@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # names of metrics are known to `--help`, which loads nothing heavy
+    import numpy as np
+    from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+    FloatArray: TypeAlias = NDArray[np.float64]
 
 FORMS = ("worst", "mean", "cvar20", "worst_share", "mean_share", "cvar20_share")
 _PATTERN = re.compile(r"(worst|mean|cvar([0-9]{1,2}))(_share)?\(([^()]+)\)")
@@ -40,6 +42,8 @@ class Aggregate:
 
     def over(self, values: FloatArray, maximised: bool) -> FloatArray:
         """Aggregate values of shape (designs, scenarios), in their own direction, to shape (designs,)."""
+        import numpy as np
+
         count = values.shape[1]
         ordered = np.sort(values if maximised else -values, axis=1)  # the worst first; NaN ends up last
         counted = max(self.tail * count, 1.0)
@@ -65,6 +69,8 @@ def aggregate_of(name: str) -> Aggregate | None:
 
 def shares(values: FloatArray, references: Sequence[float] | FloatArray, maximised: bool) -> FloatArray:
     """Shares of the scenarios' references that designs keep, shape (designs, scenarios); 0 where a value is unknown."""
+    import numpy as np
+
     reference = np.asarray(references, dtype=np.float64)
     with np.errstate(all="ignore"):
         kept = values / reference if maximised else reference / values
