@@ -40,6 +40,7 @@ from simulators.serving.package_metrics import add_heat, add_package
 from simulators.serving.reuse_metrics import add_reuse
 from simulators.serving.run import Outcome, warm_requests
 from simulators.serving.target import next_replications, target_note
+from simulators.serving.throttle import throttled
 from simulators.serving.tracing import Tracer
 
 QUEUED_PER_SLOT = 8
@@ -76,7 +77,7 @@ class ServingSimulator:
         if options.rate_per_s is not None:
             workload = at_rate(workload, options.rate_per_s)
         runs = Inputs(workload, options, seed)
-        return [_until_narrow(design, runs, calibration, sink) for design in designs]
+        return [_within_limits(design, runs, calibration, sink) for design in designs]
 
 
 class Inputs:
@@ -155,6 +156,16 @@ def _at_exact_rate(drawn: Requests, workload: Workload, options: EvaluationOptio
         return drawn
     rate = (len(drawn) - 1 - first) / span
     return replace(drawn, arrival_s=drawn.arrival_s * (rate / workload.arrivals.statistics().rate_per_s))
+
+
+def _within_limits(design: Design, inputs: Inputs, calibration: CalibrationSet, sink: RecordSink | None) -> Evaluation:
+    """Evaluate at full speed; where limits of temperature or power break, as slow as they ask (without records)."""
+    found = _until_narrow(design, inputs, calibration, sink)
+
+    def again(workload: Workload) -> Evaluation:
+        return _evaluate(design, Inputs(workload, inputs.options, inputs.seed), calibration, None)
+
+    return throttled(design, inputs.workload, found, again)
 
 
 def _until_narrow(design: Design, inputs: Inputs, calibration: CalibrationSet, sink: RecordSink | None) -> Evaluation:

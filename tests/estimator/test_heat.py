@@ -150,3 +150,26 @@ def test_simulated_temperatures_by_the_full_solution_are_the_estimated_ones(desi
     assert peak is not None
     assert rise == pytest.approx(peak - ambient, rel=0.05)
     assert float(table.metrics["hot_power_w"][0]) == pytest.approx(simulated["hot_power_w"], rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_simulated_package_between_its_limits_slows_like_the_estimated_one(design: Design) -> None:
+    from simulators.serving import ServingSimulator
+
+    limit = float(estimated(design).metrics["peak_temperature_c"][0]) - 2.0
+    hot = made(design, dram_limit_c=limit)
+    options = EvaluationOptions(requests=250, replications=1, saturate=False)
+    full, slow = (ServingSimulator().evaluate([one], WORKLOAD, CALIBRATION, options, 0)[0] for one in (design, hot))
+    assert not slow.violations
+    assert any("slowed to" in note for note in slow.notes)
+    simulated, table, cool = slow.metrics, estimated(hot).metrics, estimated(design).metrics
+    assert simulated["peak_temperature_c"] == pytest.approx(limit, abs=0.5)
+    # The window has the offered rate, and the dates of all requests are those of the slower clock.
+    assert simulated["offered_requests_per_s"] == pytest.approx(full.metrics["offered_requests_per_s"])
+    for name in ("ttft_mean_s", "tpot_mean_s", "batch_mean"):
+        longer = simulated[name] / full.metrics[name]
+        assert longer > 1.0
+        assert float(table[name][0] / cool[name][0]) == pytest.approx(longer, rel=0.1), name
+    parts = slow.components
+    assert parts is not None
+    assert sum(parts.power_w.values()) == pytest.approx(simulated["power_w"])
