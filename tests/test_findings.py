@@ -47,6 +47,12 @@ def test_what_an_interval_leaves_open_is_called_undecided(findings, low, high, s
     assert findings.verdict(low, high) == said
 
 
+def test_an_interval_over_a_handful_of_loads_is_called_that(findings):
+    assert findings.verdict(0.5, 0.9, loads=2) == "lower (few loads)"
+    assert findings.verdict(0.5, 0.9, loads=12) == "lower"
+    assert findings.verdict(0.5, 1.9, loads=2) == "undecided"
+
+
 def test_one_load_has_the_interval_of_its_replications_and_several_that_over_loads(findings):
     alone = findings.figure([row("a", "2.0", "1.5", "2.5")], "x", "max_rate")
     assert (alone.low, alone.high, alone.cases) == (1.5, 2.5, 1)
