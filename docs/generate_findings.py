@@ -156,8 +156,9 @@ def table(name: str, ratios: Sequence[str]) -> Iterator[str]:
             if found is None:
                 continue
             interval = "n/a" if found.low != found.low else f"{found.low:.2f}–{found.high:.2f}"
+            said = verdict(found.low, found.high, found.loads)
             cells = (contender, ratio.replace("_", " "), f"{found.median:.2f}", f"{found.mean:.2f}", interval,
-                     f"{100 * found.below:.0f} %", f"{found.cases}", verdict(found.low, found.high, found.loads))  # fmt: skip
+                     f"{100 * found.below:.0f} %", f"{found.cases}", said)  # fmt: skip
             yield "| " + " | ".join(cells) + " |"
     broken = [row for row in rows if row["feasible"] == "False"]
     if broken:
@@ -221,8 +222,8 @@ def page() -> str:
         "on dies of their own, two pools of any die types, one mixed pool); *within families* only HYDRA's. "
         "A rate at which a package draws more than the limit does not count, where a real one would be slowed; and the "
         "searches do not see the limit. A package that steps fast at low load draws that much at any rate: that is why "
-        "the homogeneous one saturates higher than the co-design and yet has a low highest rate. Searches this small rank "
-        "contenders by how fast their spaces are searched: the families' 1,993 tokens/s under chat become 8,447 with "
+        "the homogeneous one saturates higher than the co-design and yet has a low highest rate. Searches this small "
+        "rank contenders by how fast their spaces are searched: the families' 1,993 tokens/s under chat become 8,447 with "
         "1,200 designs (next section). No conclusion on structures rests on this table.",
         [*table("prior-art", at[:3]), "", *designs("prior-art")],
     )
