@@ -223,8 +223,8 @@ def page() -> str:
         "A rate at which a package draws more than the limit does not count, where a real one would be slowed; and the "
         "searches do not see the limit. A package that steps fast at low load draws that much at any rate: that is why "
         "the homogeneous one saturates higher than the co-design and yet has a low highest rate. Searches this small "
-        "rank contenders by how fast their spaces are searched: the families' 1,993 tokens/s under chat become 8,447 with "
-        "1,200 designs (next section). No conclusion on structures rests on this table.",
+        "rank contenders by how fast their spaces are searched: the families' 1,993 tokens/s under chat become 8,447 "
+        "with 1,200 designs (next section). No conclusion on structures rests on this table.",
         [*table("prior-art", at[:3]), "", *designs("prior-art")],
     )
     lines += section(
