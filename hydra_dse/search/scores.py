@@ -140,10 +140,10 @@ def _unknown(name: str, table: ScoreTable, index: int) -> Violation:
 
 
 def _with_needed(table: ScoreTable, objectives: Sequence[str], bounds: Sequence[Bound]) -> ScoreTable:
-    """The table itself; where no design could even be placed, the metrics that were not computed are NaN."""
+    """The table itself; where every design breaks something before it can be scored, missing metrics are NaN."""
     wanted = [("objectives", name) for name in objectives] + [("bounds", bound.metric) for bound in bounds]
     missing = [(path, name) for path, name in wanted if name not in table.metrics]
-    if missing and (table.metrics or not all(table.violations)):
+    if missing and not all(table.violations):
         known = ", ".join(table.metrics)
         message = "is not computed by the estimator; it computes"
         raise InputError([Fault(f"{name!r} {message} {known}", path=path) for path, name in missing])

@@ -56,6 +56,13 @@ def test_where_nothing_is_feasible_a_missing_metric_is_unknown():
     assert np.isnan(constrained(table, ["power_w"], ()).metrics["power_w"][0])
 
 
+def test_where_nothing_can_be_placed_its_cost_does_not_make_other_metrics_a_mistake():
+    table = ScoreTable(("a",), {"unit_cost_usd": np.array([10.0])}, ((Violation("slots", 2.0, 1.0, "1"),),))
+    scored = constrained(table, ["power_w"], ())
+    assert np.isnan(scored.metrics["power_w"][0])
+    assert scored.metrics["unit_cost_usd"][0] == 10.0
+
+
 def test_tables_with_different_metrics_join_with_gaps():
     both = concatenate([_table(ttft_mean_s=[1.0]), _table(power_w=[2.0, 3.0])])
     assert np.array_equal(both.metrics["ttft_mean_s"], [1.0, np.nan, np.nan], equal_nan=True)
