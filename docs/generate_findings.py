@@ -49,7 +49,7 @@ RUNS = {
         "headline.csv",
         "hydra-dse compare hydra-headline --set 'models=[nemotronh-4b]' --set search.trials=1200 --set search.pilot=32 "
         "--set 'fractions=[0.5, 0.8]' --set simulation.requests=300 --set simulation.tolerance=0.03",
-        "6 of 24 cases (Nemotron-H-4B), 1,200 designs a search, 300 requests a run",
+        "8 of 24 cases (Nemotron-H-4B), 1,200 designs a search, 300 requests a run",
         True,
         "baseline",
     ),
