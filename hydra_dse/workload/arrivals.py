@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hydra_dse.errors import InputError
-from hydra_dse.workload.nouns import Arrivals, ArrivalStatistics, FloatArray
+from hydra_dse.workload.nouns import ArrivalStatistics, FloatArray
 
 
 def _positive(name: str, value: float) -> None:
@@ -20,7 +20,7 @@ def _positive(name: str, value: float) -> None:
 
 
 @dataclass(frozen=True)
-class Deterministic(Arrivals):
+class Deterministic:
     """One request every `1 / rate_per_s` seconds, the first at 0."""
 
     rate_per_s: float
@@ -42,7 +42,7 @@ class Deterministic(Arrivals):
 
 
 @dataclass(frozen=True)
-class Renewal(Arrivals):
+class Renewal:
     """Independent gamma gaps of a given CV; CV 1 is the Poisson process."""
 
     rate_per_s: float
@@ -78,7 +78,7 @@ def poisson(rate_per_s: float) -> Renewal:
 
 
 @dataclass(frozen=True)
-class Mmpp(Arrivals):
+class Mmpp:
     """Two-state Markov-modulated Poisson process.
 
     Attributes:

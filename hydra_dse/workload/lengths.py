@@ -8,7 +8,7 @@ import numpy as np
 
 from hydra_dse.errors import InputError
 from hydra_dse.workload.marginals import Constant, Marginal
-from hydra_dse.workload.nouns import FloatArray, IntArray, LengthPoints, Lengths
+from hydra_dse.workload.nouns import FloatArray, IntArray, LengthPoints
 from hydra_dse.workload.points import bin_means, output_means, product_points, thin
 from hydra_dse.workload.replay import digest
 
@@ -19,7 +19,7 @@ def fixed(prompt_tokens: int, output_tokens: int) -> JointLengths:
 
 
 @dataclass(frozen=True)
-class JointLengths(Lengths):
+class JointLengths:
     """Prompt and output lengths by their marginals, joined by a Gaussian copula.
 
     Attributes:
@@ -57,7 +57,7 @@ class JointLengths(Lengths):
 
 
 @dataclass(frozen=True)
-class Empirical(Lengths):
+class Empirical:
     """Recorded pairs, drawn with replacement.
 
     Attributes:

@@ -11,6 +11,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 
@@ -23,16 +24,15 @@ _NODES, _PANELS = 400, 20
 _LEAST_MASS = 1e-6
 
 
-class Marginal:
+class Marginal(Protocol):
     """A distribution of token counts by its inverse CDF."""
 
     def inverse(self, uniform: FloatArray) -> FloatArray:
         """Token count (not rounded) at each probability in (0, 1)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Constant(Marginal):
+class Constant:
     """Always the same length."""
 
     tokens: int
@@ -47,7 +47,7 @@ class Constant(Marginal):
 
 
 @dataclass(frozen=True)
-class Lognormal(Marginal):
+class Lognormal:
     """Lognormal lengths conditioned to lie between bounds; mean and CV are those of the bounded lengths."""
 
     mean: float
@@ -126,7 +126,7 @@ def _bounded_moments(location: float, scale: float, target: Lognormal) -> tuple[
 
 
 @dataclass(frozen=True)
-class Quantiles(Marginal):
+class Quantiles:
     """Published percentiles and mean.
 
     Attributes:

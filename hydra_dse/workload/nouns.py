@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,32 +89,27 @@ class Slo:
     percentile: float = 0.9
 
 
-class Lengths:
-    """Joint distribution of prompt and output lengths.  Subclasses: fixed, lognormal, empirical."""
+class Lengths(Protocol):
+    """Joint distribution of prompt and output lengths: fixed, lognormal, empirical, or a user's own."""
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw `count` pairs (prompt tokens, output tokens), each at least 1."""
-        raise NotImplementedError
 
     def points(self) -> LengthPoints:
         """The distribution as weighted points, for moments and size bins."""
-        raise NotImplementedError
 
 
-class Arrivals:
-    """An arrival process.  Subclasses: deterministic, Poisson, gamma, MMPP, piecewise, diurnal, trace replay."""
+class Arrivals(Protocol):
+    """An arrival process: regular, Poisson, gamma, MMPP, piecewise, diurnal, replayed, or a user's own."""
 
     def sample(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Arrival times of `count` requests in s, ascending, from 0."""
-        raise NotImplementedError
 
     def statistics(self) -> ArrivalStatistics:
         """Rate and burstiness for analytical models."""
-        raise NotImplementedError
 
     def with_rate(self, rate_per_s: float) -> Arrivals:
         """The same process, time-scaled to another mean rate."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

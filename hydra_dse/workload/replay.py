@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hydra_dse.errors import InputError
-from hydra_dse.workload.nouns import Arrivals, ArrivalStatistics, FloatArray, IntArray, Requests
+from hydra_dse.workload.nouns import ArrivalStatistics, FloatArray, IntArray, Requests
 
 
 def digest(*arrays: FloatArray | IntArray) -> str:
@@ -20,7 +20,7 @@ def digest(*arrays: FloatArray | IntArray) -> str:
 
 
 @dataclass(frozen=True)
-class Replay(Arrivals):
+class Replay:
     """Recorded arrival times; a window that passes the end goes on at the start, one mean gap later.
 
     Attributes:

@@ -12,13 +12,13 @@ import numpy as np
 
 from hydra_dse.errors import InputError
 from hydra_dse.workload.arrivals import Renewal, invert
-from hydra_dse.workload.nouns import Arrivals, ArrivalStatistics, FloatArray
+from hydra_dse.workload.nouns import ArrivalStatistics, FloatArray
 
 _DAY_POINTS = 1440
 
 
 @dataclass(frozen=True)
-class Piecewise(Arrivals):
+class Piecewise:
     """Rates that hold for given times, one after the other and then from the start again.
 
     Attributes:
@@ -69,7 +69,7 @@ class Piecewise(Arrivals):
 
 
 @dataclass(frozen=True)
-class Diurnal(Arrivals):
+class Diurnal:
     """A sinusoidal rate `mean·(1 + amplitude·sin(2πt/period))`.
 
     Attributes:
