@@ -110,8 +110,8 @@ def _not_exported(workload: Workload) -> list[str]:
 def _inputs(run: Simulation) -> dict[str, str]:
     """Files named on the command line and their digests; what is bundled goes with the version."""
     from hydra_dse.bundle.writing import sha256
-    from hydra_dse.cli.runs import run_and_identity
     from hydra_dse.studies.run_directory import EXPERIMENT
+    from hydra_dse.studies.run_references import run_and_identity
 
     found = {}
     of_run = run_and_identity(run.design)

@@ -57,7 +57,7 @@ def load_pair(
     if model is not None:
         load_model(model)
     if workload is None:
-        from hydra_dse.cli.runs import workload_of_run
+        from hydra_dse.studies.run_references import workload_of_run
 
         pair = _design(design, for_design), workload_of_run(design, model, for_workload)
     else:
@@ -72,9 +72,9 @@ def load_pair(
 
 
 def _design(ref: str, overrides: Sequence[Override]) -> Design:
-    from hydra_dse.cli.runs import run_and_identity
     from hydra_dse.config import load_design
     from hydra_dse.errors import Fault, InputError
+    from hydra_dse.studies.run_references import run_and_identity
     from hydra_dse.studies.runs import design_of_run
 
     of_run = run_and_identity(ref)
@@ -163,10 +163,10 @@ def estimate(
     """Score DESIGN (a YAML file, or RUN:ID) with the Markov-chain estimator."""
     from hydra_dse.cli.basis_tables import basis_json, print_basis
     from hydra_dse.cli.fp32_state import print_beside, with_fp32_state
-    from hydra_dse.cli.runs import calibration_for
     from hydra_dse.config import load_calibration
     from hydra_dse.errors import Fault, InputError
     from hydra_dse.estimator import evaluate
+    from hydra_dse.studies.run_references import calibration_for
 
     calibration = calibration_for(design, calibration)
     loaded, served = load_pair(design, workload, model, overrides)
@@ -279,9 +279,9 @@ def simulate(
 ) -> None:
     """Run DESIGN (a YAML file, or RUN:ID) through the discrete-event simulator."""
     from hydra_dse.cli.bundles import TraceOptions, simulate_into, told
-    from hydra_dse.cli.runs import calibration_for
     from hydra_dse.cli.simulation import Simulation, target_of
     from hydra_dse.errors import Fault, InputError
+    from hydra_dse.studies.run_references import calibration_for
 
     run = Simulation(
         design,

@@ -48,8 +48,8 @@ def _read(ref: str, workload: str | None, requests: int) -> Breakdown:
     from dataclasses import replace
 
     from hydra_dse.bundle.explain import read_breakdown
-    from hydra_dse.cli.runs import calibration_for, run_and_identity
     from hydra_dse.errors import Fault, InputError
+    from hydra_dse.studies.run_references import calibration_for, run_and_identity
 
     if Path(ref).is_dir():
         return read_breakdown(ref)

@@ -35,10 +35,10 @@ def export(
 
     Powers are those estimated under the workload; what the tool does otherwise stands in the README beside the files.
     """
-    from hydra_dse.cli.runs import calibration_for
     from hydra_dse.config import load_calibration
     from hydra_dse.interchange import FORMATS, layout_of, powers_of
     from hydra_dse.studies.files import empty_folder, write_atomically
+    from hydra_dse.studies.run_references import calibration_for
 
     loaded, served = load_pair(design, workload, model, overrides)
     watts, conditions = powers_of(loaded, served, load_calibration(calibration_for(design, calibration)))

@@ -83,8 +83,8 @@ def validate(
 
 
 def _bundling(run: str, simulator: str, traces: TraceOptions) -> BundlingSimulation:
-    from hydra_dse.cli.runs import calibration_of
     from hydra_dse.cli.validated_bundles import bundling
+    from hydra_dse.studies.run_references import calibration_of
 
     return bundling(run, calibration_of(run), simulator, traces)
 

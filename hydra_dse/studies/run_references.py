@@ -1,4 +1,4 @@
-"""Designs of a run on the command line: `RUN:ID`, under the workload and calibration of the run's experiment."""
+"""Designs of a run by reference: `RUN:ID`, under the workload and calibration of the run's experiment."""
 
 from __future__ import annotations
 
