@@ -55,6 +55,10 @@ class Interrupted(HydraError, RuntimeError):
     """The user stopped a study; what was finished is kept and the study can go on from there (exit code 130)."""
 
 
+class WorkersLost(Interrupted):
+    """The processes that computed for a study are gone; what was finished is kept (exit code 130)."""
+
+
 class InvariantBroken(HydraError, RuntimeError):
     """A conservation law failed inside a model: a fault of this project, never of the user's input."""
 

@@ -32,6 +32,15 @@ def set_option(command: Command) -> Command:
     )(command)
 
 
+def cluster_option(command: Command) -> Command:
+    """`--cluster`: where a study computes beyond this machine."""
+    return click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Compute on the workers of this Dask scheduler (tcp://HOST:8786 or a scheduler file) instead.",
+    )(command)
+
+
 def window_options(command: Command) -> Command:
     """`--trace-window`, `--trace-limit` and `--gzip`: how much the traces of a bundle show, and in which form."""
     for option in (

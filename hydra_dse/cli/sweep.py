@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import finite, json_option, set_option
+from hydra_dse.cli.options import cluster_option, finite, json_option, set_option
 
 if TYPE_CHECKING:
     from hydra_dse.design.experiment import Experiment
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes that score.")
 @click.option("--draws", type=click.IntRange(1, 100_000), help="Rank the front under so many drawn calibrations.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same experiment.")
+@cluster_option
 @click.option("--quiet", is_flag=True, help="No progress.")
 @set_option
 @json_option
@@ -34,6 +35,7 @@ def sweep(
     workers: int,
     draws: int | None,
     resume: bool,
+    cluster: str | None,
     quiet: bool,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -49,8 +51,9 @@ def sweep(
     directory = out or Path("runs") / loaded.name
     with SweepBar(f"sweep {loaded.name}", "designs", quiet or as_json) as bar:
         result = run_sweep(
-            loaded, directory, workers=workers, resume=resume, progress=bar, command=["hydra-dse", *sys.argv[1:]]
-        )
+            loaded, directory, workers=workers, resume=resume, progress=bar, command=["hydra-dse", *sys.argv[1:]],
+            cluster=cluster,
+        )  # fmt: skip
     if as_json and draws is None:
         _print_json(result)
     elif draws is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import finite, json_option, window_options
+from hydra_dse.cli.options import cluster_option, finite, json_option, window_options
 
 if TYPE_CHECKING:
     from hydra_dse.cli.bundles import TraceOptions
@@ -37,6 +37,7 @@ _ALWAYS = ("saturation_requests_per_s", "ttft_mean_s", "tpot_mean_s")
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
 @click.option("--bundles", is_flag=True, help="Write a bundle of every simulated design to RUN/bundles/<design id>.")
 @window_options
+@cluster_option
 @click.option("--quiet", is_flag=True, help="No progress.")
 @json_option
 def validate(
@@ -53,6 +54,7 @@ def validate(
     trace_window: str,
     trace_limit: str,
     compress: bool,
+    cluster: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -68,7 +70,7 @@ def validate(
         result = run_validation(
             run, top=top, outside=outside, requests=requests, replications=replications,
             max_replications=max_replications, until_stable=until_stable, workers=workers, progress=bar,
-            simulator=simulator, experiment=experiment, simulation=simulation,
+            simulator=simulator, experiment=experiment, simulation=simulation, cluster=cluster,
         )  # fmt: skip
     if simulation is not None:
         simulation.complete(result, experiment)

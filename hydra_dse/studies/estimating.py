@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
+from hydra_dse.errors import Fault, InputError
 from hydra_dse.search.estimating import EstimatorScorer
 from hydra_dse.search.references import References, references_of
 from hydra_dse.search.scenarios import ScenarioEstimator, ScenarioScorer, metrics_inside
@@ -26,15 +29,19 @@ class EstimatorOf:
 
 @dataclass(frozen=True)
 class EstimatorOfFile:
-    """Scores a resolved experiment by its file: a space holds functions, which do not travel to a process."""
+    """Scores a resolved experiment by its file: a space holds functions, which do not travel to a process.
+
+    Attributes:
+        digest: of the file, where a process may outlive it: one that scores again after a change reads it anew, and
+            one that sees another file than the parent refuses it.
+    """
 
     path: str
+    digest: str = ""
 
     def __call__(self) -> Scorer:
         """Load the experiment and return its scorer."""
-        from hydra_dse.config import load_experiment
-
-        return EstimatorScorer(load_experiment(self.path))
+        return EstimatorScorer(same_experiment(self.path, self.digest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +62,29 @@ class ScenariosOfFile:
 
     path: str
     references: References
+    digest: str = ""
 
     def __call__(self) -> Scorer:
         """Load the experiment and return its scorer."""
-        from hydra_dse.config import load_experiment
+        return ScenarioScorer(self.references.applied(same_experiment(self.path, self.digest)), self.references)
 
-        return ScenarioScorer(self.references.applied(load_experiment(self.path)), self.references)
+
+def same_experiment(path: str, digest: str) -> Experiment:
+    """The experiment of a file that the parent has written.
+
+    Raises:
+        InputError: this process sees no such file, or another one.
+    """
+    from hydra_dse.config import load_experiment
+    from hydra_dse.config.experiments import digest_of
+
+    if digest:
+        file = Path(path)
+        if not file.is_file() or digest_of(file) != digest:
+            found = "another file there" if file.is_file() else "no such file"
+            message = f"the worker on {platform.node()} sees {found}; it must share the run directory and its inputs"
+            raise InputError(Fault(message, file=path))
+    return load_experiment(path)
 
 
 def measured(experiment: Experiment) -> References:

@@ -1,4 +1,4 @@
-"""Where work runs: in this process, in a pool of spawned processes, or in any other `concurrent.futures.Executor`.
+"""Where work runs: in this process, in a pool of spawned processes, or on a cluster (`cluster`).
 
 Tasks are plain functions of picklable arguments, so that an executor of a cluster takes them too.  A search
 space holds functions and is not picklable: what travels is a *factory*, a small hashable object that makes the
@@ -11,15 +11,16 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, parent_process
 from typing import Protocol, TypeVar
 
 from hydra_dse.design.space import Point
 from hydra_dse.search.scores import Scorer, ScoreTable
+from hydra_dse.studies.restarting import RestartingPool
 
 Result = TypeVar("Result")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -65,21 +66,32 @@ def available_cores() -> int:
 
 
 @contextmanager
-def executor(workers: int) -> Iterator[Executor]:
-    """An executor with `workers` processes; one worker is this process.
+def executor(workers: int, cluster: str | None = None) -> Iterator[Executor]:
+    """An executor with `workers` processes; one worker is this process.  With `cluster`, that of the address instead.
 
     Processes are spawned, compute with one thread each, leave Ctrl-C to the parent and end with it: what they were
-    computing then is dropped, for a study keeps only what its parent has taken.
+    computing then is dropped, for a study keeps only what its parent has taken.  One that dies is replaced.
+
+    Raises:
+        WorkersLost: processes died again and again at the same task.
+        InputError: there is no such cluster.
     """
+    if cluster is not None:
+        from hydra_dse.studies.cluster import on_cluster
+
+        with on_cluster(cluster) as remote:
+            yield remote
+        return
     if workers <= 1:
         yield InProcessExecutor()
         return
     with _one_thread_each():
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+        pool = RestartingPool(workers, _start_worker)
         strangers = active_children()
         try:
             yield pool
         except KeyboardInterrupt:
+            pool.stop()
             for child in active_children():
                 if child not in strangers:
                     child.terminate()

@@ -10,6 +10,7 @@ from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.results import Evaluation
+from hydra_dse.studies.estimating import same_experiment
 
 
 class Simulation(Protocol):
@@ -60,6 +61,4 @@ def simulate(simulation: Simulation, point: Point, options: EvaluationOptions, s
 @lru_cache(maxsize=2)
 def experiment_of_file(path: str, digest: str) -> Experiment:
     """The experiment of a file, kept for the next simulation as long as the file's digest is the same."""
-    from hydra_dse.config import load_experiment
-
-    return load_experiment(path)
+    return same_experiment(path, digest)

@@ -11,9 +11,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
+from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
+from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible, WorkersLost
 from hydra_dse.search.scores import ScoreTable, concatenate, constrained
 from hydra_dse.search.study import Search
 from hydra_dse.search.variants import Candidate
@@ -65,6 +66,7 @@ def sweep(
     progress: SweepProgress | None = None,
     command: Sequence[str] = (),
     scorer: ScorerFactory | None = None,
+    cluster: str | None = None,
 ) -> SweepResult:
     """Search the experiment's space; write the run directory.
 
@@ -76,11 +78,12 @@ def sweep(
         progress: told after every generation.
         command: the command line, for provenance.
         scorer: makes the scorer in each process; the estimator's by default.
+        cluster: address of a Dask scheduler whose workers score instead; they must see the run directory.
 
     Raises:
         InputError: a mistake in the experiment or the directory; nothing was changed.
         NothingFeasible: the search ended without a feasible design; the run directory holds all rows.
-        Interrupted: the user stopped the sweep; `resume` goes on with it.
+        Interrupted: the user stopped the sweep, or its workers died; `resume` goes on with it.
     """
     search = Search(experiment)
     check_names(experiment.space, ())
@@ -90,23 +93,23 @@ def sweep(
         try:
             work.replay()
             if not work.finished:
-                with executor(workers) as pool:
-                    work.go_on(pool, scorer or _estimator(experiment, run, workers), scorer is None)
-        except KeyboardInterrupt:
+                here = workers <= 1 and cluster is None
+                with executor(workers, cluster) as pool:
+                    work.go_on(pool, scorer or _estimator(experiment, run, here), scorer is None)
+        except (KeyboardInterrupt, WorkersLost) as stopped:
             kept = f"{search.scored} designs are kept in {run.path}"
-            raise Interrupted(f"stopped; {kept}: continue with --resume") from None
+            raise Interrupted(f"{str(stopped) or 'stopped'}; {kept}: continue with --resume") from None
         return work.result()
 
 
-def _estimator(experiment: Experiment, run: RunDirectory, workers: int) -> ScorerFactory:
+def _estimator(experiment: Experiment, run: RunDirectory, here: bool) -> ScorerFactory:
     from hydra_dse.studies.estimating import EstimatorOf, EstimatorOfFile, ScenariosOf, ScenariosOfFile, measured
 
+    file, digest = str(run.experiment_file.resolve()), "" if here else digest_of(run.experiment_file)
     if experiment.scenarios.items:
         references = measured(experiment)
-        if workers <= 1:
-            return ScenariosOf(experiment, references)
-        return ScenariosOfFile(str(run.experiment_file.resolve()), references)
-    return EstimatorOf(experiment) if workers <= 1 else EstimatorOfFile(str(run.experiment_file.resolve()))
+        return ScenariosOf(experiment, references) if here else ScenariosOfFile(file, references, digest)
+    return EstimatorOf(experiment) if here else EstimatorOfFile(file, digest)
 
 
 class _Sweep:

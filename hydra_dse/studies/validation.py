@@ -10,7 +10,7 @@ import numpy as np
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
+from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible, WorkersLost
 from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.studies.chosen import Chosen, chosen_rows
@@ -49,6 +49,7 @@ def validate(
     simulator: str = "serving",
     experiment: Experiment | None = None,
     simulation: Simulation | None = None,
+    cluster: str | None = None,
 ) -> ValidationResult:
     """Simulate the best designs of a run; write `validation.csv`, `pareto_validated.csv`, `intervals.csv`.
 
@@ -72,11 +73,12 @@ def validate(
         simulator: name in the entry-point group `hydra_dse.simulators`.
         experiment: the run's experiment where it is loaded already.
         simulation: simulates instead of that simulator.
+        cluster: address of a Dask scheduler whose workers simulate instead; they must see the run directory.
 
     Raises:
         InputError: no run directory, a corrupt one, or no such simulator.
         NothingFeasible: the run has no feasible design to simulate.
-        Interrupted: the user stopped; what was simulated is kept.
+        Interrupted: the user stopped, or the workers died; what was simulated is kept.
     """
     run = existing_run(run_dir)
     experiment = experiment or experiment_of(run)
@@ -105,14 +107,15 @@ def validate(
             run, experiment, designs, chosen, Budget(options, max(most, options.replications)), progress
         )
         try:
-            with executor(_processes(workers, work.pending, options)) as pool:
+            with executor(_processes(workers, work.pending, options), cluster) as pool:
                 work.go(pool, simulation, MOST_ROUNDS if until_stable else 0)
             result = work.result()
             if own:
                 pairs = [(design.identity, design.point) for design in result.chosen]
                 write_uncertainties(run, uncertainties(experiment, pairs, result.rows))
-        except KeyboardInterrupt:
-            raise Interrupted(f"stopped; the designs simulated so far are kept in {run.path / VALIDATION}") from None
+        except (KeyboardInterrupt, WorkersLost) as stopped:
+            kept = f"the designs simulated so far are kept in {run.path / VALIDATION}"
+            raise Interrupted(f"{str(stopped) or 'stopped'}; {kept}: the same command goes on") from None
         return result
 
 
