@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from studies.toy import ToyScorer, toy_experiment
 
-from hydra_dse.config import load_experiment
 from hydra_dse.errors import InputError
 from hydra_dse.studies import sweep
 
@@ -84,15 +84,39 @@ def test_a_pipe_or_a_device_is_no_input_file(hydra, inputs, words):
     assert "is not a regular file" in answer.err
 
 
-def test_a_disk_that_is_full_when_the_journal_is_written_is_named(inputs, monkeypatch):
-    from optuna.storages.journal import JournalFileBackend
+FULL_DISK = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(JournalFileBackend, "append_logs", full)
-    with pytest.raises(InputError, match=r"study\.journal: cannot write: No space left"):
-        sweep(load_experiment("experiment.yaml"), "run")
+@pytest.mark.parametrize("file", ["study.journal", "designs.parquet", "pareto.csv", "log.jsonl", "000001.parquet"])
+def test_a_disk_that_fills_up_in_mid_sweep_is_told_and_resume_goes_on_to_the_same_bytes(tmp_path, monkeypatch, file):
+    """Half of a file finds room; what was there before is kept."""
+    opened = Path.open
+
+    def fills_up(self: Path, mode: str = "r", *more: object, **named: object):
+        stream = opened(self, mode, *more, **named)
+        if file in self.name and mode in ("wb", "ab") and (tmp_path / "run" / "generations").exists():
+            stream.write(b"half of a li")
+            stream.close()
+            raise FULL_DISK
+        return stream
+
+    sweep(toy_experiment(trials=60), tmp_path / "whole", scorer=ToyScorer())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", fills_up)
+        with pytest.raises(InputError, match=rf"{file}: cannot write: No space left"):
+            sweep(toy_experiment(trials=60), tmp_path / "run", scorer=ToyScorer())
+    sweep(toy_experiment(trials=60), tmp_path / "run", scorer=ToyScorer(), resume=True)
+    for name in ("pareto.csv", "designs.parquet", "log.jsonl"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert trials_of(tmp_path / "run") == trials_of(tmp_path / "whole")
+
+
+def trials_of(run: Path) -> list[dict[str, object]]:
+    """The trials that Optuna's tools find in the journal of a run."""
+    import optuna
+
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(run / "study.journal")))
+    return [trial.params for trial in optuna.load_study(study_name="toy", storage=storage).trials]
 
 
 @pytest.mark.slow

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -68,6 +71,24 @@ class ToyScorer:
         )
         metrics = {"saturation_tokens_per_s": rate, "ttft_mean_s": delay, "power_w": power}
         return ScoreTable(tuple(identity(point) for point in points), metrics, violations)
+
+
+@dataclass(frozen=True)
+class DeadlyScorer:
+    """Dies at `deaths` of its calls, counted by files in a folder; then scores as the toy scorer does."""
+
+    folder: str
+    deaths: int
+
+    def __call__(self) -> DeadlyScorer:
+        return self
+
+    def score(self, points: Sequence[Point]) -> ScoreTable:
+        died = len(list(Path(self.folder).iterdir()))
+        if died < self.deaths:
+            (Path(self.folder) / str(died)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ToyScorer().score(points)
 
 
 def _rough(point: Point) -> float:
