@@ -257,7 +257,18 @@ def simulator_memory(requests: int = 1_000_000) -> dict[str, Figure]:
     return {"simulated_million_peak": Figure(megabytes, "MB"), "simulated_million_cpu": Figure(seconds, "s")}
 
 
-LONG: tuple[Callable[[], dict[str, Figure]], ...] = (kills, simulator_memory)
+def damaged_files(mutants: int = 10_000) -> dict[str, Figure]:
+    """Damaged input files through the command line: how many end with an exit code of ours, and the memory they took."""
+    from benchmarks.fuzz import campaign
+
+    found = campaign(mutants)
+    return {
+        "damaged_files_told": compared(float(found.done - found.failures), "files", float(found.done)),
+        "damaged_files_memory_growth": Figure(found.grown / 1e6, "MB"),
+    }
+
+
+LONG: tuple[Callable[[], dict[str, Figure]], ...] = (kills, damaged_files, simulator_memory)
 
 
 def main() -> None:

@@ -1,90 +1,49 @@
-"""Shipped files with a few bytes or lines changed: checking them gives faults, never an exception, and is quick."""
+"""Damaged files through the command line: faults, never an exception, quickly and in bounded memory.
+
+`make bench-long` does the same ten thousand times, with profiles, the library and finished runs as well.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from cli.pieces import ROOT
-from hydra_dse.config import check_file
-from hydra_dse.errors import Fault
-from hydra_dse.rng import derive
+from benchmarks import fuzz
 
-FILES = [
-    *sorted((ROOT / "experiments").glob("*.yaml")),
-    *sorted((ROOT / "workloads").glob("**/*.yaml")),
-    *sorted((ROOT / "workloads" / "models").glob("*.json")),
-    *sorted((ROOT / "search_spaces").glob("**/*.yaml")),
-]
-MUTANTS = 100
-CHARACTERS = "\t\n :,-[]{}#&*!|>'\"%@`$?0123456789.eE+aznM~\x00\u00e9\u2028"
-
-
-def mutate_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Change, drop or add a few characters."""
-    changed = bytearray(data)
-    for _ in range(int(rng.integers(1, 4))):
-        at = int(rng.integers(len(changed)))
-        new = CHARACTERS[int(rng.integers(len(CHARACTERS)))].encode()
-        kind = int(rng.integers(3))
-        changed[at : at + (kind != 2)] = b"" if kind == 1 else new
-    return bytes(changed)
-
-
-def mutate_lines(data: bytes, rng: np.random.Generator) -> bytes:
-    """Drop, repeat, swap or cut lines."""
-    lines = data.splitlines(keepends=True)
-    at, other = (int(index) for index in rng.integers(len(lines), size=2))
-    kind = int(rng.integers(5))
-    if kind == 0:
-        del lines[at]
-    elif kind == 1:
-        lines.insert(other, lines[at])
-    elif kind == 2:
-        lines[at], lines[other] = lines[other], lines[at]
-    elif kind == 3:
-        lines = lines[:at]
-    else:
-        lines[at] = b"  " + lines[at]
-    return b"".join(lines)
-
-
-def mutate_scalar(data: bytes, rng: np.random.Generator) -> bytes:
-    """Put an awkward value in the place of one word."""
-    awkward = (
-        "-1",
-        "0",
-        "1e400",
-        ".nan",
-        "null",
-        "[]",
-        "{}",
-        "true",
-        "1 GB",
-        "99999999999999999999",
-        "''",
-        "*a",
-        "x" * 300,
-    )
-    words = data.split(b" ")
-    at = int(rng.integers(len(words)))
-    words[at] = awkward[int(rng.integers(len(awkward)))].encode()
-    return b" ".join(words)
+GROUPS: dict[str, tuple[Callable[[Path], Sequence[fuzz.Target]], int]] = {
+    "shipped": (lambda folder: fuzz.shipped(), 5),
+    "library": (fuzz.library, 5),
+    "traces": (fuzz.traces, 10),
+    "bundle": (fuzz.bundle, 8),
+    "profiles": (lambda folder: fuzz.profiles()[:1], 5),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_damaged_file_has_faults_and_never_raises(file: Path, tmp_path: Path):
-    whole = file.read_bytes()
-    target = tmp_path / file.name
-    seen = set()
-    for number in range(MUTANTS):
-        rng = derive(5, "fuzz", file.name, number)
-        mutated = (mutate_bytes, mutate_lines, mutate_scalar)[number % 3](whole, rng)
-        target.write_bytes(mutated)
-        faults = check_file(target)
-        assert all(isinstance(fault, Fault) and fault.message for fault in faults)
-        seen.add(bool(faults))
-    assert True in seen
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_damaged_file_has_faults_and_never_raises(group: str, tmp_path: Path):
+    targets_of, mutants = GROUPS[group]
+    (tmp_path / "whole").mkdir()
+    targets, before = targets_of(tmp_path / "whole"), fuzz.peak_memory()
+    refused = 0
+    for target in targets:
+        for number in range(mutants):
+            code, said, damaged = fuzz.attempt(target, number, tmp_path)
+            assert code in (0, 2), (target.name, number, damaged[:400])
+            assert "Traceback" not in said
+            assert code == 0 or said.strip(), (target.name, number)
+            refused += code == 2
+    assert refused > len(targets) // 2
+    assert fuzz.peak_memory() - before < fuzz.MOST_MEMORY
+
+
+def test_five_hundred_files_are_damaged(tmp_path: Path):
+    assert sum(len(targets_of(tmp_path)) * mutants for targets_of, mutants in GROUPS.values()) >= 500
+
+
+def test_a_command_that_hangs_is_noticed():
+    with pytest.raises(TimeoutError), fuzz.limited(0.05):
+        while True:
+            pass
