@@ -258,7 +258,7 @@ def simulator_memory(requests: int = 1_000_000) -> dict[str, Figure]:
 
 
 def damaged_files(mutants: int = 10_000) -> dict[str, Figure]:
-    """Damaged input files through the command line: how many end with an exit code of ours, and the memory they took."""
+    """Damaged input files through the command line: how many end with an exit code of ours, and their memory."""
     from benchmarks.fuzz import campaign
 
     found = campaign(mutants)
