@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("hydra_dse.cli.export", "export", "A placed design as inputs of HotSpot, RapidChiplet or BookSim."),
     "pack": Entry("hydra_dse.cli.pack", "pack", "A run and the inputs it read as one reproducible archive."),
     "check": Entry("hydra_dse.cli.check", "check", "All faults of input files, cross-file ones included."),
+    "schema": Entry("hydra_dse.cli.schema", "schema", "The JSON Schema of an input file, for editors."),
     "doctor": Entry("hydra_dse.cli.doctor", "doctor", "What a bug report needs: versions, machine, bundled data."),
     "list": Entry("hydra_dse.cli.listing", "listing", "What is bundled: models, workloads, chiplets, spaces, …"),
 }
