@@ -30,7 +30,14 @@ class Fault:
         prefix = [":".join(place)] if place else []
         if self.path:
             prefix.append(self.path)
-        return ": ".join([*prefix, self.message])
+        return _visible(": ".join([*prefix, self.message]))
+
+
+def _visible(text: str) -> str:
+    """Control characters of a user's keys and file names as escapes: a terminal would obey them."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
 
 class InputError(HydraError, ValueError):

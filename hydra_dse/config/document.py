@@ -62,10 +62,14 @@ class Document:
         return Fault(message, self.file, path=dotted(path) or None)
 
     def _override_below(self, path: KeyPath) -> str | None:
-        """The override that made a key which the file does not have."""
-        if not path or path in self.keys or path in self.values:
-            return None
-        return next((name for at, name in self.overrides.items() if at[: len(path)] == path), None)
+        """The override that made a key which the file does not have, or the section that lacks it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.keys or path[:length] in self.values:
+                return None
+            for at, name in self.overrides.items():
+                if at[:length] == path[:length]:
+                    return name
+        return None
 
     def part(self, prefix: KeyPath) -> Document:
         """The mapping at `prefix` as a document of its own, with the same file and lines."""

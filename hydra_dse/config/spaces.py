@@ -141,7 +141,7 @@ def _first(section: SpaceSection) -> dict[str, Value]:
 
 
 def _reference_faults(document: Document, section: SpaceSection) -> Iterator[Fault]:
-    from hydra_dse.config.template import references
+    from hydra_dse.config.template import SECTIONS, references
 
     derived = [section.counts.rest] if section.counts is not None and section.counts.rest else []
     known = [*section.parameters, *derived]
@@ -154,7 +154,10 @@ def _reference_faults(document: Document, section: SpaceSection) -> Iterator[Fau
     for name in known:
         if name not in used:
             at: KeyPath = ("parameters", name) if name in section.parameters else ("counts", "rest")
-            yield document.fault(at, f"parameter {name!r} is not used; write ${name} where it belongs", at_key=True)
+            changed = [f"--set {option}" for path, option in document.overrides.items() if path[0] in SECTIONS]
+            hint = f" (did {' or '.join(changed)} take its place?)" if changed else ""
+            message = f"parameter {name!r} is not used; write ${name} where it belongs{hint}"
+            yield document.fault(at, message, at_key=True)
     for name, part in section.parameters.items():
         outer = [path for path in used.get(name, ()) if not any(path[: len(p)] == p for p in INNER_SECTIONS)]
         if part.inner and outer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from hydra_dse.studies import sweep, validate
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "search_spaces" / "designs" / "hydra-24-nemotron-chat.yaml"
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 EXPERIMENT = """\
 name: mine
 purpose: a test
@@ -61,6 +63,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> Answer:
         with pytest.raises(SystemExit) as ended:
             main()
     out, err = capsys.readouterr()
+    assert not CONTROL.search(out + err), "control characters where there is no terminal"
     return Answer(int(ended.value.code or 0), out, err)
 
 

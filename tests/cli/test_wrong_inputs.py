@@ -77,6 +77,9 @@ CASES = [
     # Experiments and what they name.
     Case("an unknown key", edit("experiment.yaml", "objectives:", "objektives:"), SWEEP,
          ("experiment.yaml:6:1: objektives: unknown key 'objektives' (did you mean 'objectives'?); accepted: ",)),
+    Case("a key that a terminal would obey",
+         edit("experiment.yaml", "objectives:", '"\\e[31mred": 1\nobjectives:'), SWEEP,
+         (r"experiment.yaml:6:1: \x1b[31mred: unknown key '\x1b[31mred'",)),
     Case("a misspelt choice", edit("experiment.yaml", "nsga2", "nsga22"), SWEEP,
          ("experiment.yaml:9:19: search.sampler: 'nsga22' is not accepted; expected ", "(did you mean 'nsga2'?)")),
     Case("an unknown metric", edit("experiment.yaml", "ttft_mean_s]", "ttft_men_s]"), SWEEP,

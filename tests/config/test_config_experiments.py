@@ -266,6 +266,19 @@ def test_faults_of_the_experiment_its_workload_and_its_space_come_together(file)
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
+        ("space.dies.Ap.chiplet=hydra-x", "--set space.dies.Ap.chiplet: dies.Ap.chiplet: no chiplet called 'hydra-x'"),
+        ("space.memories.hbm.stack=hydra-hbm3", "--set space.memories.hbm.stack: memories.hbm.count: missing key"),
+        ("space.dies.Ap.count=1", "'Ap' is not used; write $Ap where it belongs (did --set space.dies.Ap.count take"),
+        ("space.parameters.max_batch.choices=[0]", "--set space.parameters.max_batch.choices: parameters.max_batch"),
+    ],
+)
+def test_a_fault_of_a_space_that_an_option_made_names_the_option(override, expected):
+    assert any(expected in str(fault) for fault in faults("quickstart", override))
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
         ("search.trails=5", "--set search.trails: search.trails: unknown key 'trails' (did you mean 'trials'?)"),
         ("search.trials=x", "--set search.trials: search.trials: expected a whole number, got 'x'"),
         ("workload.arrivals.rate=2", "--set workload.arrivals.rate: arrivals.rate: 2 has no unit"),
