@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
+from hydra_dse import extensions
 from hydra_dse.config.faults import at_key
 from hydra_dse.config.fields import (
     Bytes,
@@ -233,10 +234,19 @@ class PolicySection(Section):
         return self
 
 
+def _added_placement(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """Names in the group `hydra_dse.placements` are taken beside our own."""
+    return value if value in extensions.names(extensions.PLACEMENTS) else check(value)
+
+
 class PlacementSection(Section):
     """How components get their slots, or the slots themselves (dies first, then stacks)."""
 
-    algorithm: Literal["communication_aware", "hydra", "round_robin", "random", "explicit"] | None = None
+    algorithm: Annotated[
+        Literal["communication_aware", "hydra", "round_robin", "random", "explicit"] | None,
+        WrapValidator(_added_placement),
+        PlainSerializer(lambda name: name),
+    ] = None
     slots: list[Count] | None = None
 
     @model_validator(mode="after")

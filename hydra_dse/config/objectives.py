@@ -10,6 +10,7 @@ from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.design.experiment import Scenario
 from hydra_dse.errors import Fault, did_you_mean
 from hydra_dse.results.aggregates import FORMS, aggregate_of
+from hydra_dse.results.derived import derived_metric
 from hydra_dse.results.metrics import (
     METRICS,
     NEEDS_PREFIXES,
@@ -98,6 +99,13 @@ def _message(name: str, workload: Workload | None, groups: Sequence[str] | None,
     if name in SIMULATED_ONLY:
         hint = did_you_mean(name, known)
         return f"{name!r} is known from simulations only, the search scores with the estimator{hint}{accepted}"
+    derived = derived_metric(name) if name not in METRICS else None
+    if derived is not None:
+        if objective and derived.metric.direction == NEITHER:
+            return f"{name!r} has no better direction; use it in constraints"
+        wrong = (_message(need, workload, groups, objective=False) for need in derived.needs)
+        told = next((text for text in wrong if text), None)
+        return f"{name!r} is computed from others: {told}" if told else None
     if name not in METRICS:
         return f"unknown metric {name!r}{did_you_mean(name, [*known, *busy])}{accepted}"
     if objective and METRICS[name].direction == NEITHER:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from hydra_dse import extensions
 from hydra_dse.config.faults import at_key
 from hydra_dse.config.fields import (
     Count,
@@ -24,6 +25,7 @@ from hydra_dse.config.fields import (
 )
 from hydra_dse.config.lengths_schema import ColumnsSection, LengthsField
 from hydra_dse.config.prefix_schema import PrefixesSection
+from hydra_dse.workload.added import added_process
 from hydra_dse.workload.arrivals import Deterministic, Mmpp, Renewal, poisson
 from hydra_dse.workload.nouns import Arrivals
 from hydra_dse.workload.traces import MAX_ROWS
@@ -129,14 +131,25 @@ class Recorded(Section):
         return self
 
 
+class AddedProcess(Section):
+    """A process that another package adds to the group `hydra_dse.arrivals`; `options` are its own."""
+
+    process: Name
+    rate: Rate
+    options: dict[Name, float | bool | str] = Field(default_factory=dict)
+
+
 STATIONARY = ("deterministic", "poisson", "gamma", "mmpp")
 PROCESSES = ("deterministic", "poisson", "gamma", "mmpp", "piecewise", "diurnal", "trace")
+ADDED = "added"
+"""The tag of processes of other packages."""
 
 
 def _process_of(value: Any) -> str | None:
     if not isinstance(value, Mapping):
-        return str(getattr(value, "process", "")) or None
-    return "trace" if "trace" in value and "process" not in value else value.get("process")
+        return ADDED if isinstance(value, AddedProcess) else str(getattr(value, "process", "")) or None
+    named = "trace" if "trace" in value and "process" not in value else value.get("process")
+    return ADDED if named not in PROCESSES and named in extensions.names(extensions.ARRIVALS) else named
 
 
 ArrivalsSection = Annotated[
@@ -146,7 +159,8 @@ ArrivalsSection = Annotated[
     | Annotated[Modulated, Tag("mmpp")]
     | Annotated[Steps, Tag("piecewise")]
     | Annotated[Wave, Tag("diurnal")]
-    | Annotated[Recorded, Tag("trace")],
+    | Annotated[Recorded, Tag("trace")]
+    | Annotated[AddedProcess, Tag(ADDED)],
     Discriminator(
         _process_of,
         custom_error_type="choice_at_key",
@@ -255,6 +269,8 @@ def process_of(section: ArrivalsSection) -> Arrivals:
         return poisson(section.rate)
     if isinstance(section, Gamma):
         return Renewal(section.rate, section.cv)
+    if isinstance(section, AddedProcess):
+        return added_process(section.process, section.rate, section.options)
     if isinstance(section, Wave):
         return Diurnal(section.rate, section.amplitude, section.period, section.phase, section.cv)
     if isinstance(section, Modulated):

@@ -169,18 +169,21 @@ class _Builder:
 
     def _replay(self) -> tuple[Replay, Requests] | None:
         """The replay of a trace with the trace's own lengths, None for any other workload."""
+        from hydra_dse.config.workload_schema import Recorded
+
         section = self.section.arrivals
-        if section.process != "trace" or section.lengths != "trace":
+        if not isinstance(section, Recorded) or section.lengths != "trace":
             return None
         arrivals, requests = self._recorded()
         return arrivals, replace(requests, arrival_s=arrivals.times_s)
 
     def _recorded(self) -> tuple[Replay, Requests]:
         from hydra_dse.config.lengths_schema import columns_of
+        from hydra_dse.config.workload_schema import Recorded
 
         section = self.section.arrivals
         path: KeyPath = ("arrivals", "trace")
-        if section.process != "trace":
+        if not isinstance(section, Recorded):
             raise InputError(self.document.fault(path, "no trace"))
         file = self._file(path)
         columns = columns_of(section.columns)
@@ -206,9 +209,9 @@ class _Builder:
 
     def _arrivals(self) -> Arrivals:
         section = self.section.arrivals
-        from hydra_dse.config.workload_schema import process_of
+        from hydra_dse.config.workload_schema import Recorded, process_of
 
-        if section.process == "trace":
+        if isinstance(section, Recorded):
             return self._recorded()[0]
         return self._at(("arrivals",), lambda: process_of(section))
 

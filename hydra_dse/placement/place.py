@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hydra_dse import extensions
 from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
 from hydra_dse.mapping import reference_traffic, residents_of, token
 from hydra_dse.model.blocks import Model
+from hydra_dse.placement.added import slots_of
 from hydra_dse.placement.assignment import assign
 from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
 from hydra_dse.placement.legality import placement_violations, room_violations, unplaceable
@@ -44,7 +46,7 @@ def place(
     Args:
         package: the components and the topology.
         traffic: shape (components, components), bytes from component to component.
-        algorithm: one of `hydra_dse.design.nouns.PLACEMENTS`.
+        algorithm: one of `hydra_dse.design.nouns.PLACEMENTS`, or of the group `hydra_dse.placements`.
         seed: of the random placement; the others do not depend on it.
         slots: the placement itself, for `"explicit"`.
 
@@ -53,7 +55,8 @@ def place(
             or an explicit placement that is missing or not one slot per component.
     """
     problem = Problem(package, _checked_traffic(package, traffic))
-    if algorithm not in PLACEMENTS:
+    added = extensions.find(extensions.PLACEMENTS, algorithm) if algorithm not in PLACEMENTS else None
+    if algorithm not in PLACEMENTS and added is None:
         hint = did_you_mean(algorithm, PLACEMENTS)
         raise InputError(Fault(f"unknown placement {algorithm!r}, expected {one_of(PLACEMENTS)}{hint}"))
     violations = room_violations(problem)
@@ -61,9 +64,12 @@ def place(
         return Outcome(None, violations)
     if algorithm == "explicit":
         return _explicit(problem, slots)
-    chosen = (
-        _communication_aware(problem) if algorithm == "communication_aware" else _baseline(problem, algorithm, seed)
-    )
+    if added is not None:
+        chosen = _mended(problem, slots_of(added, problem, algorithm))
+    elif algorithm == "communication_aware":
+        chosen = _communication_aware(problem)
+    else:
+        chosen = _baseline(problem, algorithm, seed)
     if chosen is None:
         return Outcome(None, unplaceable(problem))
     return Outcome(Placement(chosen, algorithm), (), problem.objective(chosen))
@@ -89,7 +95,12 @@ def _baseline(problem: Problem, algorithm: str, seed: int) -> tuple[int, ...] | 
         "random": lambda: random_placement(problem, seed),
         "hydra": lambda: two_step(problem),
     }
-    start = fitted(problem, makers[algorithm]())
+    return _mended(problem, makers[algorithm]())
+
+
+def _mended(problem: Problem, wish: IntArray) -> tuple[int, ...] | None:
+    """The nearest placement that fits and routes; None where there is none."""
+    start = fitted(problem, wish)
     slots = None if start is None else repaired(problem, start)
     return None if slots is None else tuple(slots.tolist())
 

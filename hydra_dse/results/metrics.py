@@ -143,6 +143,7 @@ OF_MODEL = "@"
 def metric(name: str) -> Metric:
     """Return the metric called `name`; `utilization_<die group>` exists for every group name.
 
+    Those that other packages add stand in the group `hydra_dse.objectives` (see `hydra_dse.results.derived`).
     `<metric>@<model>` is that of the requests of one of several models; `worst(<metric>)` and its kin are over
     scenarios.
 
@@ -160,6 +161,11 @@ def metric(name: str) -> Metric:
     if name.startswith(UTILIZATION):
         return Metric(name, "1", NEITHER, "busy share of the dies of a group", name.replace(UTILIZATION, "busy "))
     if name not in METRICS:
+        from hydra_dse.results.derived import derived_metric
+
+        found = derived_metric(name)
+        if found is not None:
+            return found.metric
         raise InputError(Fault(f"unknown metric {name!r}{did_you_mean(name, METRICS)}"))
     return METRICS[name]
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.results.derived import derived_among, with_needs
 from hydra_dse.results.metrics import THERMAL
-from hydra_dse.search.scores import ScoreTable
+from hydra_dse.search.scores import ScoreTable, with_derived
 
 PLACEMENT_SEED = 0
 MAX_RATE = "max_rate_requests_per_s"
@@ -23,7 +24,9 @@ class EstimatorScorer:
         self._space = experiment.space
         self._workload = experiment.workload
         self._calibration = experiment.calibration
-        wanted = (*experiment.objectives, *(bound.metric for bound in experiment.bounds))
+        named = (*experiment.objectives, *(bound.metric for bound in experiment.bounds))
+        self._derived = derived_among(named)
+        wanted = with_needs(named)
         self._temperature = any(name in wanted for name in THERMAL)
         self._max_rate = MAX_RATE in wanted  # a bisection of about 12 solutions: only where it is asked for
 
@@ -36,4 +39,5 @@ class EstimatorScorer:
             designs, self._workload, self._calibration, max_rate=self._max_rate, temperature=self._temperature
         )
         identities = tuple(design.identity for design in designs)
-        return ScoreTable(identities, table.metrics, table.violations, table.low, table.high)
+        scores = ScoreTable(identities, table.metrics, table.violations, table.low, table.high)
+        return with_derived(scores, self._derived) if self._derived else scores

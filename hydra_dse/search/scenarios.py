@@ -18,6 +18,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.model.blocks import Model
 from hydra_dse.results import Violation, metric
 from hydra_dse.results.aggregates import AT, Aggregate, aggregate_of, shares
+from hydra_dse.results.derived import derived_among, values_of, with_needs
 from hydra_dse.results.metrics import MAXIMISE, NEEDS_SLO, THERMAL
 from hydra_dse.search.estimating import MAX_RATE, PLACEMENT_SEED
 from hydra_dse.search.pareto import FloatArray
@@ -81,15 +82,17 @@ class ScenarioEstimator:
         if self.experiment.calibration is None:
             raise InputError(Fault(f"experiment {self.experiment.name!r} has no calibration"))
         rows = [row for row, found in enumerate(broken) if not found]
+        derived, asked = derived_among(self.metrics), with_needs(self.metrics)
         table = estimate_designs(
             [placed[row] for row in rows],
             scenario.workload,
             self.experiment.calibration,
-            percentiles=any(part in name for name in self.metrics for part in _PERCENTILES),
-            max_rate=MAX_RATE in self.metrics,
-            temperature=any(name in self.metrics for name in THERMAL),
+            percentiles=any(part in name for name in asked for part in _PERCENTILES),
+            max_rate=MAX_RATE in asked,
+            temperature=any(name in asked for name in THERMAL),
         )
-        wanted = [name for name in dict.fromkeys([*_ALWAYS, *self.metrics]) if name != PER_TTFT]
+        own = (PER_TTFT, *(item.metric.name for item in derived))
+        wanted = [name for name in dict.fromkeys([*_ALWAYS, *asked]) if name not in own]
         metrics = {name: np.full(len(placed), np.nan) for name in wanted}
         for name in wanted:
             if name in table.metrics:
@@ -99,6 +102,7 @@ class ScenarioEstimator:
                 raise InputError(Fault(f"{name!r} is not computed by the estimator; it computes {known}"))
         if PER_TTFT in self.metrics:
             metrics[PER_TTFT] = metrics[SATURATION] / metrics[TTFT]
+        metrics |= {item.metric.name: values_of(item, metrics) for item in derived}
         violations = list(broken)
         for row, found in zip(rows, table.violations, strict=True):
             violations[row] = found

@@ -17,6 +17,7 @@ from hydra_dse.design.experiment import Bound
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.results import Violation, metric
+from hydra_dse.results.derived import DerivedMetric, interval_of, values_of
 from hydra_dse.search.pareto import FloatArray
 
 NOT_FINITE = "a computable value of "
@@ -56,6 +57,16 @@ class ScoreTable:
 
         identities, violations = self.identities[start:stop], self.violations[start:stop]
         return ScoreTable(identities, cut(self.metrics), violations, cut(self.low), cut(self.high))
+
+
+def with_derived(table: ScoreTable, items: Sequence[DerivedMetric]) -> ScoreTable:
+    """The table with objectives of other packages, and their intervals, computed from its own metrics."""
+    metrics, low, high = dict(table.metrics), dict(table.low), dict(table.high)
+    for item in items:
+        name = item.metric.name
+        metrics[name] = values_of(item, table.metrics)
+        low[name], high[name] = interval_of(item, table.metrics, table.low, table.high)
+    return replace(table, metrics=metrics, low=low, high=high)
 
 
 class Scorer(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.results import Evaluation
+from hydra_dse.results.derived import derived_among, evaluation_with
 from hydra_dse.studies.estimating import same_experiment
 
 
@@ -50,7 +51,8 @@ class SimulationOfFile:
             return Evaluation("simulated", metrics={}, violations=tuple(violations))
         engine = find_simulator(self.simulator)
         [evaluation] = engine.evaluate([placed], experiment.workload, experiment.calibration, options, seed)
-        return replace(evaluation, metrics=dict(evaluation.metrics), intervals=dict(evaluation.intervals))
+        named = (*experiment.objectives, *(bound.metric for bound in experiment.bounds))
+        return evaluation_with(derived_among(named), evaluation)
 
 
 def simulate(simulation: Simulation, point: Point, options: EvaluationOptions, seed: int) -> Evaluation:

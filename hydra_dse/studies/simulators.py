@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
 import hydra_dse
+from hydra_dse import extensions
 from hydra_dse.design.evaluator import Evaluator
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 
@@ -20,6 +22,9 @@ def find_simulator(name: str = "serving") -> Evaluator:
     Raises:
         InputError: no such simulator, one that cannot be loaded, or another package named `simulators` hides ours.
     """
+    here = extensions.here(GROUP, name)
+    if here is not None:
+        return _checked(here, name)
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
         known = f"there are {one_of(sorted(found))}" if found else "none is installed: install hydra-dse with pip"
@@ -31,12 +36,16 @@ def find_simulator(name: str = "serving") -> Evaluator:
 
 def _load(point: EntryPoint) -> Evaluator:
     try:
-        simulator: Evaluator = point.load()()
+        simulator = point.load()()
     except (ImportError, AttributeError, TypeError) as error:
         raise InputError(Fault(f"simulator {point.name!r} ({point.value}) cannot be loaded: {error}")) from error
+    return _checked(simulator, f"{point.name} ({point.value})")
+
+
+def _checked(simulator: object, what: str) -> Evaluator:
     if not callable(getattr(simulator, "evaluate", None)):
-        raise InputError(Fault(f"simulator {point.name!r} ({point.value}) has no method 'evaluate'"))
-    return simulator
+        raise InputError(Fault(f"simulator {what!r} has no method 'evaluate'"))
+    return cast(Evaluator, simulator)
 
 
 def _check_not_hidden() -> None:
