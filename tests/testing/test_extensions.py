@@ -105,7 +105,7 @@ def test_an_added_objective_is_searched_and_simulated(examples: Path) -> None:
         options = EvaluationOptions(requests=40, replications=2)
         least = designs.sort_values("max_batch", kind="stable").iloc[0]["design"]
         point = dict(run.design(least).parameters)
-        found = SimulationOfFile(str(run.path / "experiment.yaml")).evaluate(point, options, 0)
+        found = SimulationOfFile(str(examples / "run/experiment.yaml")).evaluate(point, options, 0)
         low, high = found.intervals[name]
         assert low <= found.metrics[name] <= high
         assert metric(name).label == "per dollar"
