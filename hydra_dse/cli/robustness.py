@@ -123,7 +123,8 @@ def _print_json(result: RobustnessResult) -> None:
         for cell in result.cells
     ]
     summary = [
-        {"metric": row.metric, "kind": row.kind, "cells": row.cells, "mean_share": finite(row.mean),
+        {"metric": row.metric, "kind": row.kind, "policy": row.policy, "cells": row.cells,
+         "mean_share": finite(row.mean),
          "worst_share": finite(row.worst), "worst_at": row.worst_at}
         for row in result.summaries
     ]  # fmt: skip
@@ -151,10 +152,10 @@ def _print_tables(result: RobustnessResult) -> None:
     from hydra_dse.results.text import number
 
     rows = [
-        (row.metric, _KINDS[row.kind], str(row.cells), f"{row.mean:.3f}", f"{row.worst:.3f}", row.worst_at)
+        (row.metric, _KINDS[row.kind], row.policy, str(row.cells), f"{row.mean:.3f}", f"{row.worst:.3f}", row.worst_at)
         for row in result.summaries
     ]
-    columns = ("chosen by", "designs", "cells", "mean share", "worst share", "worst at")
+    columns = ("chosen by", "designs", "policy", "cells", "mean share", "worst share", "worst at")
     print_table("Retained share of each scenario's own best", columns, rows)
     names = list(dict.fromkeys(row.metric for row in result.correlations))
     ranks = []

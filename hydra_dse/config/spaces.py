@@ -64,7 +64,7 @@ def space_of(document: Document, name: str = "space") -> SearchSpace:
     builder = _Builder(template, tuple(section.parameters), counts)
     return SearchSpace(
         name=name,
-        parameters=_parameters(section),
+        parameters=_parameters(document, section),
         complete=builder.complete,
         build=builder.build,
         derived=counts.derived if counts is not None else (),
@@ -121,8 +121,14 @@ class _Builder:
         return point if self._counts is None else self._counts.repair(point)
 
 
-def _parameters(section: SpaceSection) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name, part.values(), part.inner) for name, part in section.parameters.items())
+def _parameters(document: Document, section: SpaceSection) -> tuple[Parameter, ...]:
+    from hydra_dse.config.template import references
+
+    fixed = {name for path, name in references(document) if path[0] != "policy"}
+    return tuple(
+        Parameter(name, part.values(), part.inner, runtime=name not in fixed)
+        for name, part in section.parameters.items()
+    )
 
 
 def _counts(section: SpaceSection) -> Counts | None:

@@ -16,12 +16,14 @@ class Parameter:
     """One dimension: its name, its choices in order, and whether it is cheap to vary.
 
     `inner` parameters (link bandwidth, batch limit, token budget, …) do not change the placement: a search
-    evaluates all their values for one outer point in a single vectorised batch.
+    evaluates all their values for one outer point in a single vectorised batch.  A `runtime` parameter sets the
+    policy alone, so that an owner of the hardware may choose it anew for every model and load.
     """
 
     name: str
     choices: tuple[Value, ...]
     inner: bool = False
+    runtime: bool = False
 
 
 @dataclass(frozen=True)

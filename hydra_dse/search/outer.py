@@ -51,6 +51,11 @@ class OuterSpace:
             positions[values[parameter.name]] for parameter, positions in zip(self.outer, self._index, strict=True)
         )
 
+    def variant(self, values: Point) -> int:
+        """Index of parameter values in the inner grid."""
+        wanted = {parameter.name: values[parameter.name] for parameter in self.inner}
+        return self._grid.index(wanted)
+
     def variants(self, point: OuterPoint, chosen: Sequence[int] | None = None) -> list[tuple[int, Point]]:
         """Index and completed point of the inner variants that lie in the space, all or those chosen, in order."""
         outer = self.values(point)

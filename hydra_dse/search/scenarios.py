@@ -13,7 +13,7 @@ import numpy as np
 
 from hydra_dse.design.experiment import Experiment, Scenario
 from hydra_dse.design.nouns import Design
-from hydra_dse.design.space import Point
+from hydra_dse.design.space import Point, SearchSpace
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.model.blocks import Model
 from hydra_dse.results import Violation, metric
@@ -69,9 +69,10 @@ class ScenarioEstimator:
             made_for: scenarios for whose models the packages are placed; those of `names` by default.
         """
         items = {item.name: item for item in self.experiment.scenarios.items}
-        designs = [self.experiment.space.build(point) for point in points]
-        placed = _placed(designs, models_of([items[name] for name in made_for or names]))
-        identities = tuple(design.identity for design in designs)
+        models = models_of([items[name] for name in made_for or names])
+        done = [placed_once(self.experiment.space, point, models) for point in points]
+        placed = [ready for ready, _ in done], [broken for _, broken in done]
+        identities = tuple(design.identity for design in placed[0])
         return {name: replace(self._table(items[name], *placed), identities=identities) for name in names}
 
     def _table(
@@ -117,11 +118,19 @@ def models_of(scenarios: Sequence[Scenario]) -> list[Model]:
     return models
 
 
-def _placed(designs: Sequence[Design], models: Sequence[Model]) -> tuple[list[Design], list[tuple[Violation, ...]]]:
+def placed_once(space: SearchSpace, point: Point, models: Sequence[Model]) -> tuple[Design, tuple[Violation, ...]]:
+    """The design of a point with its package placed for some models, or unplaced with what it breaks.
+
+    A package is placed once, under the first choice of what may change at run time, so that all policies of a package
+    meet the same slots.
+    """
     from hydra_dse.placement import place_design
 
-    done = [place_design(design, models, PLACEMENT_SEED) for design in designs]
-    return [ready for ready, _ in done], [tuple(violations) for _, violations in done]
+    design = space.build(point)
+    first = {parameter.name: parameter.choices[0] for parameter in space.parameters if parameter.runtime}
+    maker = space.build({**point, **first}) if first else design
+    ready, broken = place_design(maker, models, PLACEMENT_SEED)
+    return replace(design, placement=ready.placement), tuple(broken)
 
 
 def aggregated(tables: Mapping[str, ScoreTable], experiment: Experiment, references: References) -> ScoreTable:

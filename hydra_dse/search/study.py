@@ -11,6 +11,7 @@ so a stored run is resumed by proposing and taking its generations again with th
 Of every generation after the first, three quarters are unseen neighbours of the front's outer points (loneliest
 first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Each is
 scored in the variants that `variants.py` chooses.  `random` and `qmc` stay pure, with whole grids, as baselines.
+Designs known from other searches (`seeds`) come first, in the variants that they have among them.
 Measured on hydra-24 with 10 % of its 17,040 points and 5 seeds (`benchmarks/hydra24_exhaustive.py`), worst share of
 the exhaustive front's hypervolume: 0.9998; with whole inner grids 0.79; random 0.17.
 """
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.design.space import Parameter
+from hydra_dse.design.space import Parameter, Point
 from hydra_dse.search.archive import Archive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.outer import OuterPoint, OuterSpace, evenly, is_ordered
@@ -57,12 +58,14 @@ class Search:
 
     Args:
         experiment: its space, objectives and search settings are used.
+        seeds: completed points of the space to start from, the most promising first; they take half of the budget at
+            most.  Samplers that do not learn pass them over.
 
     Raises:
         InputError: unknown sampler or objective, or an empty space.
     """
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, seeds: Sequence[Point] = ()) -> None:
         import optuna
         from optuna.study import StudyDirection
 
@@ -76,6 +79,9 @@ class Search:
         self.scored = 0
         self._unseen = Unseen(self.space, self.settings.seed)
         self._variants = Variants(self.space.inner_count)
+        used = seeds if self.settings.sampler in _LEARNING else ()
+        self._seed_points = tuple(dict.fromkeys(self.space.index(point) for point in used))
+        self._seed_variants = sorted({self.space.variant(point) for point in used})
         self._asked: list[_Asked | None] = []
         self._distributions = {parameter.name: _distribution(parameter) for parameter in self.space.outer}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -97,13 +103,15 @@ class Search:
         self.study.sampler = make_sampler(settings.sampler, settings.seed, self.generation, self.population)
         self._asked = []
         learning = settings.sampler in _LEARNING and len(self.archive) > 0
-        active = self._variants.active(self.archive.rows.tolist()) if learning else [*range(self.space.inner_count)]
+        active = self._variants.active(self.archive.rows.tolist()) if learning else self._first_variants()
         fronts = self._front_points() if learning else []
         size = self._batch_size(self._variants.chosen_count(active))
+        starts = self._starts(active) if self.generation == 0 else ()
         batch: list[Candidate] = []
         budget = settings.trials - self.scored
-        for place in range(size):
+        for place in range(max(size, len(starts))):
             target = fronts[(place - place // 4 - 1) % len(fronts)] if fronts and place % 4 else None
+            target = starts[place] if place < len(starts) else target
             candidate = self._ask(budget, target, active) if budget > 0 else None
             if candidate is None:
                 break
@@ -122,6 +130,14 @@ class Search:
             self.scored += len(candidate.points)
         self._asked = []
         self.generation += 1
+
+    def _first_variants(self) -> list[int]:
+        """Variants to score while no front is known: those of the seeds, whole grids without seeds."""
+        return self._seed_variants if self._seed_variants and self.generation == 0 else [*range(self.space.inner_count)]
+
+    def _starts(self, active: list[int]) -> tuple[OuterPoint, ...]:
+        """Outer points of the seeds, as many as half of the budget scores."""
+        return self._seed_points[: self.settings.trials // (2 * self._variants.chosen_count(active))]
 
     def _batch_size(self, chosen: int) -> int:
         """As many outer points as make a generation of the same number of designs as the first."""

@@ -21,9 +21,10 @@ from hydra_dse.studies.run_directory import DESIGNS, PARETO, RunDirectory
 if TYPE_CHECKING:
     from hydra_dse.studies.robustness import RobustnessResult
 
-ROBUSTNESS, CELLS, SUMMARY, CHOSEN, RANKS, SCENARIOS = (
+ROBUSTNESS, CELLS, RETUNED, SUMMARY, CHOSEN, RANKS, SCENARIOS = (
     "robustness.csv",
     "robustness_cells.csv",
+    "robustness_retuned.csv",
     "robustness_summary.csv",
     "robustness_designs.csv",
     "rank_correlation.csv",
@@ -36,11 +37,6 @@ _SHARES = ("retained_share", "regret", "simulated_share", "ci_low", "ci_high")
 
 def write_tables(run: RunDirectory, experiment: Experiment, result: RobustnessResult, whole: Found) -> None:
     """Write all tables of a study; `whole` is the search over all scenarios, which becomes the run's designs."""
-    cells = [
-        [cell.metric, cell.role, cell.kind, cell.design, cell.scenario.model, cell.scenario.load, cell.seen,
-         cell.shown, cell.load, cell.value, cell.own_best, *_shares(cell)]
-        for cell in result.cells
-    ]  # fmt: skip
     matrix = [
         [cell.metric, cell.design, cell.role, cell.kind, cell.scenario.model, cell.scenario.load, cell.seen,
          *_shares(cell)]
@@ -57,10 +53,14 @@ def write_tables(run: RunDirectory, experiment: Experiment, result: RobustnessRe
     chosen = [[item.metric, item.role.name, item.design, *item.point.values()] for item in result.selected]
     files = {
         ROBUSTNESS: csv_bytes([*_PLACE, *_SHARES], matrix),
-        CELLS: csv_bytes([*_CELL, *_SHARES], cells),
+        CELLS: csv_bytes([*_CELL, *_SHARES], [_cell(cell) for cell in result.cells]),
+        RETUNED: csv_bytes([*_CELL, *_SHARES, "policy"], [[*_cell(cell), cell.policy] for cell in result.retuned]),
         SUMMARY: csv_bytes(
-            ["metric", "kind", "cells", "mean_share", "worst_share", "worst_at"],
-            [[row.metric, row.kind, row.cells, row.mean, row.worst, row.worst_at] for row in result.summaries],
+            ["metric", "kind", "policy", "cells", "mean_share", "worst_share", "worst_at"],
+            [
+                [row.metric, row.kind, row.policy, row.cells, row.mean, row.worst, row.worst_at]
+                for row in result.summaries
+            ],
         ),
         CHOSEN: csv_bytes(["metric", "role", "design", *parameters], chosen),
         RANKS: csv_bytes(
@@ -75,6 +75,11 @@ def write_tables(run: RunDirectory, experiment: Experiment, result: RobustnessRe
         run.write(DESIGNS, to_parquet(designs))
         for name, data in files.items():
             run.write(name, data)
+
+
+def _cell(cell: Cell) -> list[object]:
+    return [cell.metric, cell.role, cell.kind, cell.design, cell.scenario.model, cell.scenario.load, cell.seen,
+            cell.shown, cell.load, cell.value, cell.own_best, *_shares(cell)]  # fmt: skip
 
 
 def _shares(cell: Cell) -> tuple[float, ...]:

@@ -17,6 +17,9 @@ from hydra_dse.studies.front_check import spearman
 from hydra_dse.studies.role_search import EVERY
 from hydra_dse.studies.roles import OWN, WITHOUT, Role
 
+ONE, RETUNED = "one", "retuned"
+"""One policy for all scenarios, or one for each."""
+
 
 @dataclass(frozen=True)
 class Selected:
@@ -39,6 +42,7 @@ class Cell:
         value, own_best: in the unit of `shown`; NaN where unknown.
         share: of the own best that is kept, 0 where there is no value: the model does not fit, or the load is too high
             for a latency.
+        policy: `one`, the design's own everywhere, or what was chosen for this scenario.
         simulated, sim_low, sim_high: the share in simulation with its 95 % interval; NaN where not simulated.
     """
 
@@ -56,6 +60,7 @@ class Cell:
     simulated: float = float("nan")
     sim_low: float = float("nan")
     sim_high: float = float("nan")
+    policy: str = ONE
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Summary:
     Attributes:
         cells: how many; `worst_at` names role and scenario of the worst.
         mean, worst: retained share; the regret is 1 minus it.
+        policy: `one` for all scenarios, or `retuned` for each.
     """
 
     metric: str
@@ -73,6 +79,7 @@ class Summary:
     mean: float
     worst: float
     worst_at: str
+    policy: str = ONE
 
 
 @dataclass(frozen=True)
@@ -128,8 +135,8 @@ def worst_of_each(cells: Sequence[Cell]) -> list[Cell]:
     return list(least.values())
 
 
-def summaries(cells: Sequence[Cell]) -> list[Summary]:
-    """Mean and worst share by metric and kind of role.
+def summaries(cells: Sequence[Cell], policy: str = ONE) -> list[Summary]:
+    """Mean and worst share by metric and kind of role; `policy` says how the cells' policies were chosen.
 
     Generalists (`all`, `load`) are judged on what they see, specialists and `without` on what they do not.
     """
@@ -141,7 +148,8 @@ def summaries(cells: Sequence[Cell]) -> list[Summary]:
             if mine:
                 worst = min(mine, key=lambda cell: cell.share)
                 mean = float(np.mean([cell.share for cell in mine]))
-                rows.append(Summary(name, kind, len(mine), mean, worst.share, f"{worst.role} on {worst.scenario.name}"))
+                place = f"{worst.role} on {worst.scenario.name}"
+                rows.append(Summary(name, kind, len(mine), mean, worst.share, place, policy))
     return rows
 
 

@@ -17,14 +17,17 @@ from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
+from hydra_dse.results.aggregates import Aggregate
 from hydra_dse.search.references import References, probe_points, references_of
 from hydra_dse.search.scenarios import aggregates, metrics_inside
 from hydra_dse.studies.cases import CaseJournal
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.progress import StudyProgress, StudyState
+from hydra_dse.studies.retuning import Policies, Retuning
 from hydra_dse.studies.robust_files import write_tables
 from hydra_dse.studies.robust_tables import (
+    RETUNED,
     Cell,
     RankCorrelation,
     Selected,
@@ -33,7 +36,16 @@ from hydra_dse.studies.robust_tables import (
     rank_correlations,
     summaries,
 )
-from hydra_dse.studies.role_search import EVERY, Found, chosen_row, own_bests, search_for
+from hydra_dse.studies.role_search import (
+    EVERY,
+    Found,
+    best_values,
+    better_of,
+    chosen_row,
+    search_for,
+    seeds_for,
+    with_finds_of_others,
+)
 from hydra_dse.studies.roles import ALL, OWN, Role, roles_of
 from hydra_dse.studies.run_directory import RunDirectory, open_run
 from hydra_dse.studies.scenario_scores import EstimatorFactory, ScenarioScores, ScenariosHere, ScenariosOfStored
@@ -51,6 +63,7 @@ class RobustnessResult:
         references: rates of the scenarios.
         selected: the designs chosen, by metric and role.
         cells: every chosen design in every scenario.
+        retuned: the same of packages whose policy is chosen for each scenario; empty where no parameter is.
         summaries: by metric and kind of role.
         correlations: of packages drawn at random, by pair of scenarios.
         resumed: tasks read from an earlier, interrupted study.
@@ -60,6 +73,7 @@ class RobustnessResult:
     references: References
     selected: tuple[Selected, ...]
     cells: tuple[Cell, ...]
+    retuned: tuple[Cell, ...]
     summaries: tuple[Summary, ...]
     correlations: tuple[RankCorrelation, ...]
     resumed: int
@@ -146,13 +160,14 @@ class _Study:
         scores = ScenarioScores(self._factory, self.pool, self.journal, self.meter.told)
         self.meter.doing = "probe"
         references = references_of(self.experiment, metrics, scores.each_for_itself)
-        found = []
-        for role in self.roles:
-            self.meter.doing = role.name
-            found.append(search_for(role, self.experiment, references, scores))
-        best = own_bests([one for one in found if one.role.kind == OWN], metrics)
-        self._check_served(best)
+        found = self._searched(references, scores)
+        best = best_values(found, metrics)
+        self._check_served(found)
+        retuning = Retuning(self.experiment, references, self._over(), scores)
+        self.meter.doing = "policies"
+        shortlists = self._shortlists(found, retuning, best, metrics)
         selected, cells = self._chosen(found, best, references, scores)
+        retuned = [cell for shortlist in shortlists for cell in retuning.cells(shortlist, best)]
         points = {item.design: item.point for item in selected}
         if simulate:
             self.meter.doing = "simulation"
@@ -162,7 +177,8 @@ class _Study:
             references,
             tuple(selected),
             tuple(cells),
-            tuple(summaries(cells)),
+            tuple(retuned),
+            (*summaries(cells), *summaries(retuned, RETUNED)),
             tuple(self._correlations(references, scores, metrics)),
             self.journal.resumed,
         )
@@ -170,14 +186,42 @@ class _Study:
         write_tables(self.run, self.experiment, result, whole)
         return result
 
+    def _searched(self, references: References, scores: ScenarioScores) -> list[Found]:
+        """What every role found, in order of the roles; those that see little search first, and start the others."""
+        found: dict[str, Found] = {}
+        for role in sorted(self.roles, key=lambda role: len(role.seen)):
+            self.meter.doing = role.name
+            seeds = seeds_for(role, list(found.values()), self._over())
+            found[role.name] = search_for(role, self.experiment, references, scores, seeds)
+        ordered = [found[role.name] for role in self.roles]
+        self.meter.doing = "specialists"
+        return [
+            with_finds_of_others(one, ordered, self.experiment, references, scores) if one.role.kind == OWN else one
+            for one in ordered
+        ]
+
+    def _shortlists(
+        self, found: Sequence[Found], retuning: Retuning, best: dict[tuple[str, str], float], metrics: Sequence[str]
+    ) -> list[Policies]:
+        """Packages of every role with all their policies; takes the own bests that they raise."""
+        lists = [one for one in (retuning.shortlist(each, best) for each in found) if one is not None]
+        for one in lists:
+            for scenario, table in one.tables.items():
+                better_of(best, scenario, table, one.usable[scenario], metrics)
+        return lists
+
+    def _over(self) -> dict[str, Aggregate]:
+        """Aggregates of the objectives by metric."""
+        return {how.metric: how for how in aggregates(self.experiment) if how.name in self.experiment.objectives}
+
     def _factory(self, references: References) -> EstimatorFactory:
         metrics = metrics_inside(self.experiment)
         if self.workers <= 1:
             return ScenariosHere(self.experiment, references, metrics)
         return ScenariosOfStored(str(self.run.experiment_file.resolve()), references, metrics)
 
-    def _check_served(self, best: Mapping[tuple[str, str], float]) -> None:
-        served = {scenario for scenario, _ in best}
+    def _check_served(self, found: Sequence[Found]) -> None:
+        served = {one.role.seen[0] for one in found if one.role.kind == OWN and one.usable.any()}
         lost = [item.name for item in self.experiment.scenarios.items if item.name not in served]
         if lost:
             message = f"no design that meets the constraints was found for scenario {lost[0]}"
@@ -190,7 +234,7 @@ class _Study:
         references: References,
         scores: ScenarioScores,
     ) -> tuple[list[Selected], list[Cell]]:
-        over = {how.metric: how for how in aggregates(self.experiment) if how.name in self.experiment.objectives}
+        over = self._over()
         items = self.experiment.scenarios.items
         selected: list[Selected] = []
         cells: list[Cell] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from hydra_dse.results.aggregates import Aggregate, shares
 from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.search.pareto import FloatArray
 from hydra_dse.search.references import References
-from hydra_dse.search.scenarios import aggregated
+from hydra_dse.search.scenarios import aggregated, aggregates
 from hydra_dse.search.scores import ScoreTable, concatenate, constrained
 from hydra_dse.search.study import Search
 from hydra_dse.studies.roles import Role
@@ -52,11 +52,12 @@ class Found:
         return np.stack([self.tables[scenario].metrics[name] for scenario in self.role.seen], axis=1)
 
 
-def search_for(role: Role, experiment: Experiment, references: References, scores: ScenarioScores) -> Found:
-    """Search for designs that serve the scenarios a role sees, with the budget of the experiment."""
-    items = tuple(item for item in experiment.scenarios.items if item.name in role.seen)
-    mine = replace(experiment, scenarios=replace(experiment.scenarios, items=items))
-    search = Search(mine)
+def search_for(
+    role: Role, experiment: Experiment, references: References, scores: ScenarioScores, seeds: Sequence[Point] = ()
+) -> Found:
+    """Search for designs that serve the scenarios a role sees, with the budget of the experiment, from some seeds."""
+    mine = _seen_by(role, experiment)
+    search = Search(mine, seeds)
     points: list[Point] = []
     trials: list[int] = []
     generations: list[int] = []
@@ -83,18 +84,75 @@ def search_for(role: Role, experiment: Experiment, references: References, score
     return Found(role, tuple(points), tuple(trials), tuple(generations), concatenate(wholes), joined)
 
 
-def own_bests(found: list[Found], metrics: tuple[str, ...]) -> dict[tuple[str, str], float]:
-    """(scenario, metric) → the best value that the scenario's own specialist search found; missing where none did."""
+def seeds_for(role: Role, known: Sequence[Found], over: Mapping[str, Aggregate]) -> list[Point]:
+    """Designs that a role's search starts from: the choices of the roles that see a part of what it sees.
+
+    A role that sees more would tell of a model that is to be met unseen.  Those that see most come first, and of each
+    the choice for all metrics at once.
+    """
+    parts = [one for one in known if set(one.role.seen) < set(role.seen)]
+    parts.sort(key=lambda one: -len(one.role.seen))
+    chosen = [(one, chosen_row(one, over, best_values([one], tuple(over)))) for one in parts]
+    names = dict.fromkeys([EVERY, *over])
+    return [one.points[rows[name]] for name in names for one, rows in chosen if name in rows]
+
+
+def with_finds_of_others(
+    own: Found, others: Sequence[Found], experiment: Experiment, references: References, scores: ScenarioScores
+) -> Found:
+    """What a specialist found, and the designs that were best for its scenario elsewhere, placed for it.
+
+    Its search has the budget of any other; that another one came across something better must not flatter generalists.
+    """
+    over = {how.metric: how for how in aggregates(experiment)}
+    known = {tuple(point.items()) for point in own.points}
+    extra: dict[tuple[object, ...], Point] = {}
+    for one in others:
+        if own.role.seen[0] in one.tables:
+            here = replace(one, role=own.role)
+            for row in chosen_row(here, over, best_values([here], tuple(over))).values():
+                extra.setdefault(tuple(one.points[row].items()), one.points[row])
+    points = [point for key, point in extra.items() if key not in known]
+    if not points:
+        return own
+    tables = scores.of(references, own.role.seen, points, own.role.seen)
+    mine = _seen_by(own.role, experiment)
+    whole = constrained(aggregated(tables, mine, references), mine.objectives, mine.bounds)
+    return replace(
+        own,
+        points=(*own.points, *points),
+        trials=(*own.trials, *range(own.trials[-1] + 1, own.trials[-1] + 1 + len(points))),
+        generations=(*own.generations, *[own.generations[-1] + 1] * len(points)),
+        whole=concatenate([own.whole, whole]),
+        tables={name: concatenate([own.tables[name], tables[name]]) for name in tables},
+    )
+
+
+def _seen_by(role: Role, experiment: Experiment) -> Experiment:
+    items = tuple(item for item in experiment.scenarios.items if item.name in role.seen)
+    return replace(experiment, scenarios=replace(experiment.scenarios, items=items))
+
+
+def best_values(found: Sequence[Found], metrics: Sequence[str]) -> dict[tuple[str, str], float]:
+    """(scenario, metric) → the best value among the usable designs of some searches; missing where there is none."""
     best: dict[tuple[str, str], float] = {}
     for one in found:
-        [scenario] = one.role.seen
-        for name in metrics:
-            values = one.values(name)[:, 0]
-            usable = one.usable & np.isfinite(values)
-            if usable.any():
-                better = np.max if metric(name).direction == MAXIMISE else np.min
-                best[scenario, name] = float(better(values[usable]))
+        for scenario in one.role.seen:
+            table = one.tables[scenario]
+            better_of(best, scenario, table, one.usable, metrics)
     return best
+
+
+def better_of(
+    best: dict[tuple[str, str], float], scenario: str, table: ScoreTable, usable: np.ndarray, metrics: Sequence[str]
+) -> None:
+    """Take the best values of a table's usable designs where they are better than what is known."""
+    for name in metrics:
+        values = table.metrics[name][usable & np.isfinite(table.metrics[name])]
+        if len(values):
+            better = max if metric(name).direction == MAXIMISE else min
+            value = float(better(values))
+            best[scenario, name] = better(best.get((scenario, name), value), value)
 
 
 def chosen_row(found: Found, over: Mapping[str, Aggregate], best: Mapping[tuple[str, str], float]) -> dict[str, int]:

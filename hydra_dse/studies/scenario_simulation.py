@@ -14,9 +14,8 @@ from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.results import Evaluation, metric
 from hydra_dse.results.metrics import MAXIMISE
-from hydra_dse.search.estimating import PLACEMENT_SEED
 from hydra_dse.search.references import References
-from hydra_dse.search.scenarios import PER_TTFT, SATURATION, TTFT, models_of
+from hydra_dse.search.scenarios import PER_TTFT, SATURATION, TTFT, models_of, placed_once
 from hydra_dse.studies.cases import CaseJournal, case_key
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.robust_tables import Cell
@@ -52,14 +51,12 @@ class ScenarioSimulation:
 
     def evaluate(self, run: Run) -> dict[str, Value]:
         """The metrics of one run that have a value; empty where the design cannot be placed or serve."""
-        from hydra_dse.placement import place_design
-
         experiment = self.references.applied(_stored(self.path, self.digest))
         if experiment.calibration is None:
             raise InputError(Fault("the experiment has no calibration", file=self.path))
         items = {item.name: item for item in experiment.scenarios.items}
         models = models_of([items[name] for name in run.made_for])
-        placed, violations = place_design(experiment.space.build(run.point), models, PLACEMENT_SEED)
+        placed, violations = placed_once(experiment.space, run.point, models)
         if violations:
             return {}
         engine = find_simulator(self.simulator)

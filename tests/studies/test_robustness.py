@@ -58,11 +58,12 @@ def test_roles_are_specialists_one_load_all_and_all_but_one_model():
 
 
 @pytest.mark.slow
-def test_a_specialist_keeps_all_of_its_own_best_at_home(finished):
+def test_own_bests_are_the_best_found_anywhere_and_specialists_reach_them(finished):
     _, result = finished
     own = [cell for cell in result.cells if cell.kind == "own" and cell.seen and cell.metric != "every"]
     assert len(own) == 6
-    assert [cell.share for cell in own] == pytest.approx([1.0] * 6, rel=1e-9)
+    assert all(0.97 <= cell.share <= 1.0 + 1e-9 for cell in own)
+    assert all(cell.share <= 1.0 + 1e-9 for cell in (*result.cells, *result.retuned) if cell.seen)
 
 
 @pytest.mark.slow
