@@ -43,6 +43,11 @@ class References:
         """The reference of a metric in a scenario, 1 where none was measured."""
         return next((value for place, known, value in self.best if (place, known) == (scenario, name)), 1.0)
 
+    def measured_by(self, best: Mapping[tuple[str, str], float]) -> References:
+        """The same rates with other reference values, by (scenario, metric), where there are any."""
+        known = {(place, name): value for place, name, value in self.best} | dict(best)
+        return References(self.rates, tuple((place, name, value) for (place, name), value in known.items()))
+
     def applied(self, experiment: Experiment) -> Experiment:
         """The experiment with every scenario at its rate."""
         rates = dict(self.rates)

@@ -43,7 +43,7 @@ from hydra_dse.studies.role_search import (
     better_of,
     chosen_row,
     search_for,
-    seeds_for,
+    seeds_of,
     with_finds_of_others,
 )
 from hydra_dse.studies.roles import ALL, OWN, Role, roles_of
@@ -187,12 +187,17 @@ class _Study:
         return result
 
     def _searched(self, references: References, scores: ScenarioScores) -> list[Found]:
-        """What every role found, in order of the roles; those that see little search first, and start the others."""
+        """What every role found, in order of the roles; those that see little search first.
+
+        A search starts from what those found that see a part of what it sees, and is measured by their bests: one that
+        sees more would tell of a model that is to be met unseen.
+        """
         found: dict[str, Found] = {}
         for role in sorted(self.roles, key=lambda role: len(role.seen)):
             self.meter.doing = role.name
-            seeds = seeds_for(role, list(found.values()), self._over())
-            found[role.name] = search_for(role, self.experiment, references, scores, seeds)
+            parts = [one for one in found.values() if set(one.role.seen) < set(role.seen)]
+            by = references.measured_by(best_values(parts, metrics_inside(self.experiment)))
+            found[role.name] = search_for(role, self.experiment, by, scores, seeds_of(parts, self._over()))
         ordered = [found[role.name] for role in self.roles]
         self.meter.doing = "specialists"
         return [

@@ -84,15 +84,10 @@ def search_for(
     return Found(role, tuple(points), tuple(trials), tuple(generations), concatenate(wholes), joined)
 
 
-def seeds_for(role: Role, known: Sequence[Found], over: Mapping[str, Aggregate]) -> list[Point]:
-    """Designs that a role's search starts from: the choices of the roles that see a part of what it sees.
-
-    A role that sees more would tell of a model that is to be met unseen.  Those that see most come first, and of each
-    the choice for all metrics at once.
-    """
-    parts = [one for one in known if set(one.role.seen) < set(role.seen)]
-    parts.sort(key=lambda one: -len(one.role.seen))
-    chosen = [(one, chosen_row(one, over, best_values([one], tuple(over)))) for one in parts]
+def seeds_of(parts: Sequence[Found], over: Mapping[str, Aggregate]) -> list[Point]:
+    """The choices of some searches as seeds of another: those for all metrics, and those that see most, come first."""
+    ordered = sorted(parts, key=lambda one: -len(one.role.seen))
+    chosen = [(one, chosen_row(one, over, best_values([one], tuple(over)))) for one in ordered]
     names = dict.fromkeys([EVERY, *over])
     return [one.points[rows[name]] for name in names for one, rows in chosen if name in rows]
 

@@ -19,7 +19,7 @@ from hydra_dse.search.scenarios import PER_TTFT, SATURATION, TTFT, models_of, pl
 from hydra_dse.studies.cases import CaseJournal, case_key
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.robust_tables import Cell
-from hydra_dse.studies.roles import OWN, Role
+from hydra_dse.studies.roles import OWN, WITHOUT, Role
 from hydra_dse.studies.simulators import find_simulator
 
 Value = tuple[float, float, float]
@@ -73,7 +73,7 @@ def simulated_cells(
     pool: Executor,
     journal: CaseJournal,
 ) -> list[Cell]:
-    """The cells with simulated shares: generalists and the unseen everywhere, specialists where they are at home.
+    """The cells with simulated shares: of designs where their search has been, and for models left out where not.
 
     Args:
         cells: of designs chosen for one metric (or for all at once).
@@ -83,7 +83,7 @@ def simulated_cells(
         pool: where.
         journal: of finished runs.
     """
-    wanted = [cell for cell in cells if cell.kind != OWN or cell.seen]
+    wanted = [cell for cell in cells if cell.seen == (cell.kind != WITHOUT)]
     runs = list(dict.fromkeys(_key_of(cell, roles) for cell in wanted))
     keys = {
         run: case_key("simulate", *run, *simulation.references.rates, simulation.options, points[run[2]])
