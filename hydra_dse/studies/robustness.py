@@ -42,6 +42,7 @@ from hydra_dse.studies.role_search import (
     best_values,
     better_of,
     chosen_row,
+    parts_of,
     search_for,
     seeds_of,
     with_finds_of_others,
@@ -189,13 +190,12 @@ class _Study:
     def _searched(self, references: References, scores: ScenarioScores) -> list[Found]:
         """What every role found, in order of the roles; those that see little search first.
 
-        A search starts from what those found that see a part of what it sees, and is measured by their bests: one that
-        sees more would tell of a model that is to be met unseen.
+        A search starts from what those found that see a part of what it sees, and is measured by their bests.
         """
         found: dict[str, Found] = {}
         for role in sorted(self.roles, key=lambda role: len(role.seen)):
             self.meter.doing = role.name
-            parts = [one for one in found.values() if set(one.role.seen) < set(role.seen)]
+            parts = parts_of(role, found.values())
             by = references.measured_by(best_values(parts, metrics_inside(self.experiment)))
             found[role.name] = search_for(role, self.experiment, by, scores, seeds_of(parts, self._over()))
         ordered = [found[role.name] for role in self.roles]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,6 +82,11 @@ def search_for(
             parts[name].append(table)
     joined = {name: concatenate(tables) for name, tables in parts.items()}
     return Found(role, tuple(points), tuple(trials), tuple(generations), concatenate(wholes), joined)
+
+
+def parts_of(role: Role, found: Iterable[Found]) -> list[Found]:
+    """The searches that see a part of what a role sees; one that sees more would tell of a model left out."""
+    return [one for one in found if set(one.role.seen) < set(role.seen)]
 
 
 def seeds_of(parts: Sequence[Found], over: Mapping[str, Aggregate]) -> list[Point]:

@@ -133,3 +133,23 @@ def test_a_quarter_of_the_toy_space_finds_most_of_the_front_and_more_than_random
     learned, random = (np.mean([shares[name, seed] for seed in range(5)]) for name in ("nsga2", "random"))
     assert learned > 0.9
     assert learned > random
+
+
+def test_seeds_come_first_in_their_variants_and_take_half_of_the_budget_at_most():
+    points = list(toy_space().points())
+    seeds = [points[200], points[20], points[201]]
+    first = Search(toy_experiment(trials=100), seeds).propose()
+    assert [candidate.points[0]["fast"] for candidate in first[:2]] == [seed["fast"] for seed in seeds[:2]]
+    asked = [dict(point) for candidate in first[:2] for point in candidate.points]
+    assert all(dict(seed) in asked for seed in seeds)
+    many = Search(toy_experiment(trials=40), points[::7])
+    batch = many.propose()
+    wanted = {(point["fast"], point["slow"], point["homes"]) for point in points[::7]}
+    starts = [candidate for candidate in batch if many.space.index(candidate.points[0]) in many._seed_points]
+    assert sum(len(candidate.points) for candidate in starts) <= 40 and len(starts) < len(wanted)
+
+
+def test_samplers_that_do_not_learn_pass_seeds_over():
+    points = list(toy_space().points())
+    plain, seeded = (Search(toy_experiment(sampler="random"), seeds) for seeds in ((), points[::50]))
+    assert plain.propose() == seeded.propose()

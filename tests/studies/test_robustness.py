@@ -18,7 +18,7 @@ from hydra_dse.studies.cases import CaseJournal
 from hydra_dse.studies.designs_table import from_parquet
 from hydra_dse.studies.robust_tables import rank_correlations
 from hydra_dse.studies.robustness import robustness
-from hydra_dse.studies.role_search import Found, chosen_row
+from hydra_dse.studies.role_search import Found, chosen_row, parts_of
 from hydra_dse.studies.roles import Role, roles_of
 from hydra_dse.workload.sampling import at_rate
 
@@ -93,6 +93,19 @@ def test_the_generalist_has_the_best_worst_share_of_all_that_its_search_scored(f
 
 
 @pytest.mark.slow
+def test_a_policy_for_each_scenario_keeps_no_less_than_one_for_all(finished):
+    """The objectives are worst shares, and the packages of the best designs are among those that are retuned."""
+    _, result = finished
+    for name in ("saturation_tokens_per_s", "ttft_mean_s", "every"):
+        one, retuned = (
+            min(cell.share for cell in cells if (cell.metric, cell.role) == (name, "all"))
+            for cells in (result.cells, result.retuned)
+        )
+        assert 0.0 < one <= retuned + 1e-9
+    assert all("max_batch=" in cell.policy for cell in result.retuned)
+
+
+@pytest.mark.slow
 def test_the_matrix_holds_every_chosen_design_in_every_scenario(finished):
     path, result = finished
     with (path / "robustness.csv").open() as stream:
@@ -152,6 +165,16 @@ def test_a_role_chooses_by_shares_and_breaks_ties_by_id():
     worst, mean = aggregate_of("worst_share(saturation_tokens_per_s)"), aggregate_of("mean(saturation_tokens_per_s)")
     assert chosen_row(found, {"saturation_tokens_per_s": worst}, best) == {"saturation_tokens_per_s": 0}
     assert chosen_row(found, {"saturation_tokens_per_s": mean}, best) == {"saturation_tokens_per_s": 2}
+
+
+def test_a_search_starts_only_from_those_that_see_a_part_of_what_it_sees():
+    roles = roles_of([_scenario(model, load) for load in "xy" for model in "abc"])
+    found = [Found(role, (), (), (), None, {}) for role in roles]
+    names = {one.role.name: [part.role.name for part in parts_of(one.role, found)] for one in found}
+    assert names["own:a/x"] == []
+    assert names["load:x"] == ["own:a/x", "own:b/x", "own:c/x"]
+    assert names["without:a"] == ["own:b/x", "own:c/x", "own:b/y", "own:c/y"]
+    assert sorted(names["all"]) == sorted(role.name for role in roles if role.name != "all")
 
 
 def test_rank_correlation_compares_packages_at_their_best_variants():
