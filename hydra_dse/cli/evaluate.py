@@ -52,7 +52,7 @@ def load_pair(
     for_workload, others = split_overrides([parse_override(text) for text in overrides], "workload")
     for_design, others = split_overrides(others, "design")
     if others:
-        message = "must start with 'workload.' or 'design.'"
+        message = "must start with 'workload.' or 'design.', e.g. design.policy.max_batch=32"
         raise InputError([Fault(message, file=f"--set {override.name}") for override in others])
     if model is not None:
         load_model(model)
@@ -298,6 +298,7 @@ def simulate(
         warmup_share,
     )
     if bundle is None:
+        _no_trace_options()
         with _records(records, run) as sink:
             evaluation = run.evaluate(sink)
     else:
@@ -307,6 +308,20 @@ def simulate(
     show(evaluation, run.title, run.provenance(), as_json, components=components)
     if bundle is not None and not as_json:
         click.echo(told(Path(bundle)))
+
+
+def _no_trace_options() -> None:
+    """Refuse options of traces where no bundle is written.
+
+    Raises:
+        InputError: one of them is given.
+    """
+    from hydra_dse.errors import Fault, InputError
+
+    context = click.get_current_context()
+    for name, flag in (("trace_window", "--trace-window"), ("trace_limit", "--trace-limit"), ("compress", "--gzip")):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise InputError(Fault("says how a bundle is written; give --bundle DIR as well", file=flag))
 
 
 def _records(folder: Path | None, run: Simulation) -> contextlib.AbstractContextManager[RecordSink | None]:

@@ -170,7 +170,10 @@ def target_of(text: str | None, names: tuple[str, ...]) -> tuple[float | None, t
     from hydra_dse.units import parse
 
     for name in names:
-        metric(name)
+        try:
+            metric(name)
+        except InputError as error:
+            raise InputError([replace(fault, file="--target-metric") for fault in error.faults]) from error
     if text is None:
         if names:
             raise InputError(Fault("give --target-ci as well, e.g. --target-ci '5 %'", "--target-metric"))

@@ -219,6 +219,17 @@ class PolicySection(Section):
         return self
 
     @model_validator(mode="after")
+    def _a_sequence_in_every_batch(self) -> PolicySection:
+        shared, key = (self.max_batch, "max_batch"), "batches_in_flight"
+        if self.token_budget < shared[0]:
+            shared = self.token_budget, "token_budget"
+        if self.batches_in_flight > shared[0]:
+            raise at_key(
+                key, f"{self.batches_in_flight} batches cannot share {shared[1]} = {shared[0]}; use {shared[0]} at most"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pools_to_cross(self) -> PolicySection:
         if self.task_map != "static" and self.serving != "disaggregated":
             raise at_key("task_map", f"{self.task_map!r} needs two pools; use serving: disaggregated, or static")

@@ -114,8 +114,10 @@ def validate(
                 pairs = [(design.identity, design.point) for design in result.chosen]
                 write_uncertainties(run, uncertainties(experiment, pairs, result.rows))
         except (KeyboardInterrupt, WorkersLost) as stopped:
-            kept = f"the designs simulated so far are kept in {run.path / VALIDATION}"
-            raise Interrupted(f"{str(stopped) or 'stopped'}; {kept}: the same command goes on") from None
+            file = run.path / VALIDATION
+            kept = f"the designs simulated so far are kept in {file}: the same command goes on"
+            what = kept if file.is_file() else "no design was simulated to its end yet"
+            raise Interrupted(f"{str(stopped) or 'stopped'}; {what}") from None
         return result
 
 

@@ -15,6 +15,7 @@ from cli.pieces import replace
 
 SWEEP = ("sweep", "experiment.yaml", "--out", "new-run", "--quiet")
 ESTIMATE = ("estimate", "design.yaml", "--workload", "workload.yaml")
+SIMULATE = ("simulate", *ESTIMATE[1:])
 BOMB = "\n".join(
     ["a: &a [x, x, x, x, x, x, x, x, x]"]
     + [f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in zip("abcdefg", "bcdefgh", strict=True)]
@@ -126,6 +127,12 @@ CASES = [
          ("'workload.arrivals.rate' is not an override; write key.subkey=value",)),
     Case("a --set of something else", nothing, (*ESTIMATE, "--set", "arrivals.rate=2/s"),
          ("--set arrivals.rate: must start with 'workload.' or 'design.'",)),
+    Case("more batches than sequences", nothing, (*SIMULATE, "--set", "design.policy.batches_in_flight=1000"),
+         ("policy.batches_in_flight: 1000 batches cannot share max_batch = ", "at most")),
+    Case("an unknown target metric", nothing, (*SIMULATE, "--target-ci", "5%", "--target-metric", "tpot_mean"),
+         ("--target-metric: unknown metric 'tpot_mean' (did you mean 'tpot_mean_s'?)",)),
+    Case("a trace without its bundle", nothing, (*SIMULATE, "--trace-window", "4"),
+         ("--trace-window: says how a bundle is written; give --bundle DIR as well",)),
     # Traces.
     Case("NaN in a trace", edit("trace.csv", "396", "nan"), (*ESTIMATE, "--set", "workload.arrivals.trace=trace.csv"),
          ("trace.csv:3: ContextTokens: 'nan'", "expected a whole number")),

@@ -105,6 +105,12 @@ def test_an_interrupted_validation_goes_on_without_repeating_a_design(run):
     assert (run / "validation.csv").read_bytes() == whole
 
 
+def test_an_interruption_before_the_first_result_names_no_file(run):
+    with pytest.raises(Interrupted, match=r"stopped; no design was simulated to its end yet$"):
+        _validate(run, ToySimulation(stop_after=0))
+    assert not (run / "validation.csv").exists()
+
+
 def test_other_settings_are_simulated_anew(run):
     _validate(run)
     again = ToySimulation()
