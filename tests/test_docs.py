@@ -6,6 +6,8 @@ import dataclasses
 import importlib.util
 import re
 import shlex
+import subprocess
+import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +32,11 @@ def loaded_generator() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(DOCS))  # as for the script: its pages are modules beside it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(DOCS))
     return module
 
 
@@ -208,3 +214,15 @@ def test_every_page_is_in_the_table_of_contents() -> None:
 def _matches(page: str, pattern: str) -> bool:
     """Whether a pattern of a table of contents takes a page in: a star does not pass a slash."""
     return page.count("/") == pattern.count("/") and fnmatch(page, pattern)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("sphinx", "myst_parser", "furo")),
+    reason="needs the extra `docs` (make docs)",
+)
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    options = ["-q", "-W", "--keep-going", "-b", "dummy", "-d", str(tmp_path / "trees")]
+    command = [sys.executable, "-m", "sphinx", *options, str(DOCS), str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

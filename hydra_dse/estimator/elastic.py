@@ -26,19 +26,22 @@ from hydra_dse.estimator.disaggregated import (
     residence_of,
     slowed,
 )
-from hydra_dse.estimator.disaggregated_tables import (
-    Contention,
-    Tables,
-    capacity_of,
-    contention_of,
-    saturation_of,
-    tables_of,
+from hydra_dse.estimator.disaggregated_tables import Contention, Tables, capacity_of
+from hydra_dse.estimator.elastic_tables import (
+    blended,
+    pair_tables,
+    role_saturation,
+    scaled,
+    solve_alike,
+    speed_beside,
+    state_tables,
+    summed,
 )
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, packed_service, prompt_queue
-from hydra_dse.estimator.role_chain import RoleRates, RoleState, phases_of, solve_roles
+from hydra_dse.estimator.role_chain import RoleRates, RoleState, phases_of
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import RoleProfile, ServiceProfile
@@ -48,8 +51,6 @@ FloatArray = NDArray[np.float64]
 ROUNDS = 3
 MOST_DECODE_LOAD = 0.97
 """Load of decode beyond which finished prompts keep dies from going to prefill."""
-HIGHEST_LEVEL = 200.0
-"""A threshold of more prompts is taken as this many."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,13 @@ class Elastic:
         roles = profile.roles
         if roles is None:
             raise ValueError("an elastic profile has role states")
-        states = [_state_tables(profile, roles, state, lengths) for state in range(roles.size)]
+        states = [state_tables(profile, roles, state, lengths) for state in range(roles.size)]
         saturation = role_saturation(states, roles, lengths)
         native = states[roles.native]
         in_progress = np.minimum(saturation * lengths.prompt * native.prompts.token_s[:, 0], 1.0)
         capacity = capacity_of(profile, lengths, in_progress)
         states = [replace(tables, capacity=capacity) for tables in states]
-        pairs = {key: _pair_tables(profile, roles, states, key, lengths) for key in roles.contention}
+        pairs = {key: pair_tables(profile, roles, states, key, lengths) for key in roles.contention}
         phases = tuple(pairs[phase.prefill, phase.decode] for phase in phases_of(roles.size))
         return cls(profile, roles, lengths, phases, role_saturation(states, roles, lengths))
 
@@ -150,7 +151,7 @@ class Elastic:
             roles = solve_alike(rates, (scv + arrival_scv) / 2.0)
             served = roles.busy * rates.service
             weight = served / np.maximum(served.sum(axis=1, keepdims=True), 1e-300)
-            mean = _blend(prompts, weight)
+            mean = blended(prompts, weight)
             queue = self._queue(rate, arrival_scv, mean, roles, first_sjf, transient, phases)
             tables, step_s, beside = self._decode(rate * decoding, roles, queue, mean)
             residence = residence_of(tables, step_s, lengths)
@@ -233,11 +234,11 @@ class Elastic:
         speed = np.zeros_like(self.phases[0].step_s)
         for column, tables in enumerate(self.phases):
             some = roles.busy[:, column] / np.maximum(roles.busy.sum(axis=1), 1e-300)
-            speed += some[:, None] * _speed_beside(tables, queue.full_share)
+            speed += some[:, None] * speed_beside(tables, queue.full_share)
         time = self._spared(joining, roles, np.stack([self._completes_per_s(rate) for rate in beside_s], axis=1))
-        step_s = 1.0 / _summed(time, [1.0 / tables.step_s for tables in self.phases])
+        step_s = 1.0 / summed(time, [1.0 / tables.step_s for tables in self.phases])
         tables = replace(self.phases[0], step_s=step_s, prompts=mean, contention=self._contention(roles))
-        return tables, 1.0 / _summed(time, beside_s), np.clip(speed, 1e-6, 1.0)
+        return tables, 1.0 / summed(time, beside_s), np.clip(speed, 1e-6, 1.0)
 
     def _completes_per_s(self, steps_per_s: FloatArray) -> FloatArray:
         """Requests per second that a full decode batch completes at these iterations per second, shape (n,)."""
@@ -248,7 +249,7 @@ class Elastic:
         """Decode iterations per second in each phase, beside the prefill that runs in it, shape (n, k)."""
         full, found = queue.full_share, []
         for column, tables in enumerate(self.phases):
-            beside = _speed_beside(tables, full)
+            beside = speed_beside(tables, full)
             running = (roles.busy[:, column] / np.maximum(roles.share[:, column], 1e-300))[:, None]
             found.append((1.0 - running + running * beside) / tables.step_s)
         return found
@@ -291,115 +292,6 @@ class Elastic:
                 for name in names
             )
         )
-
-
-def _state_tables(profile: ServiceProfile, roles: RoleProfile, state: int, lengths: LengthMoments) -> Tables:
-    """What is asked of the pools in one state."""
-    return tables_of(replace(profile, pools=roles.pools[state], contention=roles.contention[state, state]), lengths)
-
-
-def _pair_tables(
-    profile: ServiceProfile,
-    roles: RoleProfile,
-    states: Sequence[Tables],
-    key: tuple[int, int],
-    lengths: LengthMoments,
-) -> Tables:
-    """The same while prefill is in one state and decode in another."""
-    prefill, decode = states[key[0]], states[key[1]]
-    if key[0] == key[1]:
-        return prefill
-    beside = replace(profile, contention=roles.contention[key])
-    contention = contention_of(
-        beside, prefill.prompts, prefill.single, prefill.packed, decode.decode, prefill.nodes, lengths
-    )
-    return replace(prefill, step_s=decode.step_s, contention=contention)
-
-
-def solve_alike(rates: RoleRates, variability: FloatArray) -> RoleState:
-    """Solve the chain with the threshold at which its work is that of the queue.
-
-    A queue of variability `v = (c_a² + c_s²)/2` is as long as an exponential one of prompts `v` times as large.  So
-    many of those as make up the work of `up − 2` prompts more than the one that is served and the one that comes.
-    A threshold between two whole numbers is a mixture of both.
-    """
-    up = rates.up + np.maximum(rates.up - 2.0, 0.0) * (1.0 / np.clip(variability, 0.25, 4.0) - 1.0)
-    up = np.clip(np.nan_to_num(up, nan=1.0), rates.down + 1.0, HIGHEST_LEVEL)
-    whole = np.floor(up)
-    low = solve_roles(replace(rates, up=whole))
-    return low.mixed(solve_roles(replace(rates, up=whole + 1.0)), up - whole)
-
-
-def _speed_beside(tables: Tables, full: FloatArray) -> FloatArray:
-    """Speed of decode beside a prefill iteration, a share `full` of which are packed, shape (n, k)."""
-    between = tables.contention
-    return np.asarray((1.0 - full) * between.decode_single + full * between.decode_packed)
-
-
-def _summed(share: FloatArray, rates: Sequence[FloatArray]) -> FloatArray:
-    """Mean of rates of shape (n, k) over the phases."""
-    return np.asarray(sum(share[:, i, None] * rate for i, rate in enumerate(rates)))
-
-
-def _blend(prompts: Sequence[PrefillTimes], weight: FloatArray) -> PrefillTimes:
-    """Mean times of prompts over the phases that serve them."""
-
-    def mean(name: str) -> FloatArray:
-        values = [getattr(times, name) for times in prompts]
-        shape = (-1, *([1] * (values[0].ndim - 1)))
-        return np.asarray(sum(weight[:, i].reshape(shape) * value for i, value in enumerate(values)))
-
-    return PrefillTimes(*(mean(name) for name in ("alone_s", "iterations", "last_s", "full_s", "shared_s", "budget")))
-
-
-def scaled(times: PrefillTimes, factor: FloatArray) -> PrefillTimes:
-    """All times longer by a factor of shape (n,)."""
-    narrow, wide = factor[:, None], factor[:, None, None]
-    return PrefillTimes(
-        times.alone_s * wide,
-        times.iterations,
-        times.last_s * wide,
-        times.full_s * narrow,
-        times.shared_s * narrow,
-        times.budget,
-    )
-
-
-def role_saturation(states: Sequence[Tables], roles: RoleProfile, lengths: LengthMoments) -> FloatArray:
-    """Saturation rate, shape (n,).
-
-    In overload prompts always wait, so dies go to prefill until finished prompts pause it.  Where prefill is slower
-    than decode even in the highest state, or faster even in the lowest, the design stays there.  Else it alternates
-    between the two neighbours between which both are equally fast.
-    """
-    tandem = np.stack([saturation_of(tables, lengths) for tables in states], axis=1)
-    prefill = np.stack([_prefill_rate(tables, lengths) for tables in states], axis=1)
-    decode = np.stack([_decode_rate(tables, lengths) for tables in states], axis=1)
-    at_top = np.take_along_axis(tandem, roles.highest[:, None], axis=1)[:, 0]
-    result = at_top
-    excess = prefill - decode
-    for low in range(len(states) - 1):
-        inside = (low >= roles.lowest) & (low + 1 <= roles.highest)
-        crosses = inside & (excess[:, low] < 0) & (excess[:, low + 1] > 0)
-        share = -excess[:, low] / np.where(crosses, excess[:, low + 1] - excess[:, low], 1.0)
-        mixed = prefill[:, low] + share * (prefill[:, low + 1] - prefill[:, low])
-        result = np.where(crosses, mixed, result)
-    lowest = np.take_along_axis(excess, roles.lowest[:, None], axis=1)[:, 0]
-    at_bottom = np.take_along_axis(tandem, roles.lowest[:, None], axis=1)[:, 0]
-    return np.asarray(np.where(lowest >= 0, at_bottom, result))
-
-
-def _prefill_rate(tables: Tables, lengths: LengthMoments) -> FloatArray:
-    """Prompts per second beside a full decode batch."""
-    speed = tables.nodes.at(tables.contention.prefill_packed, tables.limit[:, None])[:, 0]
-    return np.asarray(speed / (lengths.prompt * tables.prompts.token_s[:, 0]))
-
-
-def _decode_rate(tables: Tables, lengths: LengthMoments) -> FloatArray:
-    """Requests per second of a full decode batch beside full prefill iterations."""
-    life = lengths.decode * tables.step_s / tables.contention.decode_packed
-    at_limit = tables.nodes.at(life, tables.limit[:, None])[:, 0]
-    return np.asarray(tables.limit / at_limit / max(lengths.decoding_share, 1e-9))
 
 
 def mean_state(found: RoleBalance, roles: RoleProfile) -> FloatArray:

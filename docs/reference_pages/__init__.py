@@ -1,0 +1,1 @@
+"""The generators of `docs/reference/`, a module for each kind of page."""
