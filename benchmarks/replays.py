@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hydra_dse.config import load_model
 from hydra_dse.errors import InputError
-from simulators.profiled import read_profile, read_run
+from simulators.profiled import Stack, read_profile, read_run
 from simulators.serving.replay import Replay, replay
 
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         recorded = read_run(chosen.run)
         model = load_model(chosen.model or recorded.model.rsplit("/", 1)[-1].lower())
         profile = read_profile(chosen.profile or chosen.run / "profile")
-        found = replay(recorded, profile, len(model.blocks), 1e-3 * chosen.host_ms)
+        found = replay(recorded, profile, Stack.of(model), 1e-3 * chosen.host_ms)
     except InputError as error:
         print(error, file=sys.stderr)
         return 2

@@ -19,6 +19,9 @@ from hydra_dse.workload.nouns import Requests
 
 FloatArray = NDArray[np.float64]
 MAX_BYTES = 512_000_000
+ONE_CARD = (("tensor_parallel_size", 1), ("data_parallel_size", 1), ("pipeline_parallel_size", 1))
+"""Settings of the engine under `parallel_config`: the profile holds one card and no collectives."""
+SCHEDULER = (("enable_chunked_prefill", True), ("policy", "fcfs"))
 DATES = ("queued_ts", "first_token_ts", "last_token_ts")
 
 
@@ -55,7 +58,8 @@ def read_run(folder: Path) -> RecordedRun:
     """Read a recorded run.
 
     Raises:
-        InputError: a missing file or key, or a value out of range, with file and line.
+        InputError: a missing file or key, or a value out of range, with file and line; an engine that does what a
+            replay does not (several cards, prompts unchunked or by priority, drafted tokens).
     """
     meta_path = folder / "meta.json"
     meta = _json(_text(meta_path), meta_path, None)
@@ -69,8 +73,11 @@ def read_run(folder: Path) -> RecordedRun:
         memory_watermark=0.0,
         block_tokens=block_tokens,
     )
-    resolved = meta.get("resolved_config") or {}
-    sizes = (resolved.get("compilation_config") or {}).get("cudagraph_capture_sizes") or ()
+    resolved = _optional(meta, "resolved_config")
+    _supported(engine, resolved, meta_path)
+    sizes = _optional(resolved, "compilation_config").get("cudagraph_capture_sizes") or ()
+    if not isinstance(sizes, (list, tuple)) or any(type(size) is not int for size in sizes):
+        raise InputError(Fault("must be a list of integers", str(meta_path), path="cudagraph_capture_sizes"))
     requests, first, last = _visits(folder / "requests.jsonl")
     ticks = _ticks(folder / "timeseries.csv")
     return RecordedRun(
@@ -79,11 +86,24 @@ def read_run(folder: Path) -> RecordedRun:
         last,
         policy,
         _count(cache, "num_gpu_blocks", meta_path),
-        tuple(sorted(int(size) for size in sizes)),
+        tuple(sorted(sizes)),
         str(meta.get("model", "")),
         bool(cache.get("enable_prefix_caching", False)),
         *(ticks[:, column] for column in range(4)),
     )
+
+
+def _supported(engine: Mapping[str, Any], resolved: Mapping[str, Any], path: Path) -> None:
+    """Check that the engine did nothing that changes its schedule or its steps and is not replayed."""
+    drafts = resolved.get("speculative_config") or engine.get("speculative_config")
+    if drafts is not None:
+        raise InputError(Fault("drafted tokens are not replayed", str(path), path="speculative_config"))
+    for section, settings in (("parallel_config", ONE_CARD), ("scheduler_config", SCHEDULER)):
+        found = {**engine, **_optional(resolved, section)}
+        for key, wanted in settings:
+            if found.get(key, wanted) != wanted:
+                message = f"a replay has {wanted!r}, the engine had {found[key]!r}"
+                raise InputError(Fault(message, str(path), path=key))
 
 
 def _visits(path: Path) -> tuple[Requests, FloatArray, FloatArray]:
@@ -141,6 +161,11 @@ def _section(data: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]
     if not isinstance(found, Mapping):
         raise InputError(Fault("missing section", str(path), path=key))
     return found
+
+
+def _optional(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = data.get(key)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _count(row: Mapping[str, Any], key: str, path: Path, line: int | None = None) -> int:

@@ -49,6 +49,37 @@ class GridTable:
         return sum(weight * float(self.values[index]) for index, weight in corners)
 
 
+@dataclass(frozen=True, eq=False)
+class RaggedTable:
+    """Values over two axes where each value of the first has points of its own along the second.
+
+    Attributes:
+        rows: ascending values of the first axis.
+        tables: along the second axis, one per row; beyond its ends the first and the last point count.
+    """
+
+    rows: tuple[float, ...]
+    tables: tuple[GridTable, ...]
+
+    @staticmethod
+    def of(points: Mapping[float, Mapping[float, float]]) -> RaggedTable:
+        """A table of points: first coordinate → second coordinate → value."""
+        rows = sorted(points)
+        return RaggedTable(
+            tuple(rows), tuple(GridTable.of({(place,): time for place, time in points[row].items()}) for row in rows)
+        )
+
+    def at(self, row: float, place: float) -> float:
+        """The value at a point, linear along the second axis and then along the first."""
+        low, share = _segment(self.rows, row)
+        below = self._along(low, place)
+        return below + share * (self._along(low + 1, place) - below) if share else below
+
+    def _along(self, row: int, place: float) -> float:
+        table = self.tables[row]
+        return table.at(min(place, table.axes[0][-1]))
+
+
 def _segment(axis: Sequence[float], coordinate: float) -> tuple[int, float]:
     """Index of the point below a coordinate and the share of the way to the next (above 1 beyond the grid)."""
     if coordinate <= axis[0] or len(axis) == 1:

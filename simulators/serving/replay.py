@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import FixedCost
-from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, RecordedRun
+from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, RecordedRun, Stack
 from simulators.serving.memory import CacheShape
 from simulators.serving.recorder import Visits
 from simulators.serving.server import Server, System
@@ -76,18 +76,25 @@ class Replay:
 
 
 def replay(
-    recorded: RecordedRun, profile: LayerProfile, blocks: int, host_s: float = 0.0, own_blocks: bool | None = None
+    recorded: RecordedRun,
+    profile: LayerProfile,
+    blocks: int | Stack,
+    host_s: float = 0.0,
+    own_blocks: bool | None = None,
 ) -> Replay:
     """Serve the recorded requests at their recorded arrivals.
 
     Args:
         recorded: requests and engine settings.
         profile: layer times of the card.
-        blocks: blocks of the model.
+        blocks: of the model: their number where all are alike, else `Stack.of(model)`.
         host_s: host time per step that does not overlap with the card.
         own_blocks: whether a preempted request finds again what is left of the blocks of its own prompt; None where
             the engine reused blocks.  A log of lengths does not say what prompts share with each other; each shares
             all with itself.
+
+    Raises:
+        InputError: a profile that is not of such a model.
     """
     steps = ProfiledSteps(profile, blocks, EngineSteps(recorded.graph_sizes, host_s))
     cache = CacheShape(

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from hydra_dse.config import load_model
 from hydra_dse.errors import InputError
+from hydra_dse.model.routing import Routing
 from simulators.iteration import Attended, Composition
-from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, read_profile, read_run
-from simulators.profiled.table import GridTable
+from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, Stack, read_profile, read_run
+from simulators.profiled.table import GridTable, RaggedTable
 
 US = 1e-6
 
@@ -131,6 +133,62 @@ def test_a_broken_profile_is_named_with_its_line(tmp_path: Path, name: str, text
         read_profile(tmp_path)
 
 
+def test_a_ragged_table_has_points_of_its_own_in_every_row() -> None:
+    table = RaggedTable.of({1.0: {2.0: 10.0}, 3.0: {2.0: 20.0, 6.0: 40.0}})
+    assert table.at(1, 5) == 10.0
+    assert table.at(3, 4) == pytest.approx(30.0)
+    assert table.at(3, 9) == 40.0
+    assert table.at(2, 4) == pytest.approx((10.0 + 30.0) / 2)
+
+
+def test_blocks_with_experts_take_the_time_of_the_experts_their_tokens_touch() -> None:
+    dense = {"mlp": line((1, 2.0), (101, 202.0)), "down_proj": line((1, 5.0), (101, 5.0))}
+    time = {1.0: {2.0: 30.0}, 4.0: {2.0: 30.0, 8.0: 90.0}}
+    given = LayerProfile(dense, {}, plane(1.0, 0.5), plane(2.0, 0.25), None, RaggedTable.of(time))
+    steps = ProfiledSteps(given, Stack(3, mixtures=2, routing=Routing(8, 2)))
+    batch = Composition(0, 0, 4, 4, Attended(decode_tokens=32))
+    touched = 8 * (1 - (1 - 2 / 8) ** 4)  # four tokens, each two of eight experts
+    experts = 30.0 + 60.0 * (touched - 2) / 6
+    attention = 2.0 * 4 + 0.25 * 8
+    assert steps(batch) == pytest.approx(US * (3 * 8.0 + 1 * 5.0 + 3 * attention + 2 * experts), rel=1e-12)
+
+
+def test_experts_are_in_both_profile_and_model_or_in_neither() -> None:
+    with pytest.raises(InputError, match=r"the model has a mixture of experts, the profile \(moe\.csv\) none"):
+        ProfiledSteps(profile(), Stack.of(load_model("mixtral-8x7b")))
+    assert Stack.of(load_model("mixtral-8x7b")) == Stack(32, 32, Routing(8, 2))
+    assert Stack.of(load_model("llama-3.1-8b")) == Stack(32)
+
+
+@pytest.mark.parametrize(("name", "said"), [("nemotron-h-8b", "without attention"), ("gpt-oss-20b", "several windows")])
+def test_a_model_of_blocks_that_no_profile_holds_is_refused(name: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Stack.of(load_model(name))
+
+
+def test_newer_tables_give_the_keys_of_a_chunk_and_the_positions_of_a_step(tmp_path: Path) -> None:
+    complete(tmp_path)
+    header = "layer,prefill_chunk,prefill_key,n_decode,kv_decode,decode_q_len,time_us\n"
+    rows = "attention,16,8,0,0,1,9\nattention,16,72,0,0,1,11\nattention,0,0,1,16,1,8\nattention,0,0,1,16,4,80\n"
+    write(tmp_path, "attention.csv", header + rows)
+    write(tmp_path, "moe.csv", "ep,tokens,activated_experts,time_us\n1,1,2,30\n2,1,1,20\n")
+    found = read_profile(tmp_path)
+    assert found.prefill.axes == ((16.0,), (0.0, 64.0))
+    assert found.decode.at(1, 16) == 8.0
+    assert found.experts is not None
+    assert found.experts.at(1, 2) == 30.0
+    write(tmp_path, "attention.csv", header + rows.replace("attention,0,0,1,16,1", "indexer,0,0,1,16,1"))
+    with pytest.raises(InputError, match="several kinds"):
+        read_profile(tmp_path)
+
+
+def test_a_profile_with_a_table_that_is_not_read_is_refused(tmp_path: Path) -> None:
+    complete(tmp_path)
+    write(tmp_path, "linear_attention.csv", "layer,prefill_tokens,n_decode,time_us\n")
+    with pytest.raises(InputError, match=r"linear_attention\.csv: is not read"):
+        read_profile(tmp_path)
+
+
 META = (
     '{"engine_kwargs": {"max_num_seqs": 4, "max_num_batched_tokens": 64}, '
     '"kv_cache": {"block_size": 16, "num_gpu_blocks": 9}}'
@@ -156,6 +214,17 @@ def test_a_recorded_run_is_read_with_times_from_its_first_request(tmp_path: Path
         ("requests.jsonl", ROW.replace("3.0", "1.5"), "dates run backwards"),
         ("requests.jsonl", "", "holds no request"),
         ("meta.json", "{}", "engine_kwargs: missing section"),
+        (
+            "meta.json",
+            META.replace("64}", '64, "data_parallel_size": 2}'),
+            "data_parallel_size: a replay has 1, the eng",
+        ),
+        (
+            "meta.json",
+            META[:-1] + ', "resolved_config": {"scheduler_config": {"enable_chunked_prefill": false}}}',
+            "enable_chunked_prefill: a replay has True, the engine had False",
+        ),
+        ("meta.json", META[:-1] + ', "resolved_config": {"speculative_config": {"method": "mtp"}}}', "drafted tokens"),
     ],
 )
 def test_a_broken_run_is_named_with_its_line(tmp_path: Path, name: str, text: str, said: str) -> None:
