@@ -94,7 +94,7 @@ class Colocated:
         """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
         tables, lengths = self.tables, self.lengths
         served = np.minimum(rate, JUST_BELOW * self.saturation_per_s)
-        found = delays(self.impact, served[:, None], lengths, tables.prefill_first, arrival_scv)
+        found = delays(self.impact, self._met(served), lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
         burst = self._burstiness(served, residence, found, arrival_scv, phases)
         state = self._chain(served, residence, burst, transient)
@@ -110,11 +110,26 @@ class Colocated:
             entry = ordered(entry, queue.busy, state.load)
         if transient is not None:
             entry = latencies.held_back(entry, transient)
-        stream = replace(self._stream(served, state, found), stall=stall)
+        stream = replace(self._stream(served, state, found, arrival_scv), stall=stall)
         solution = self._solution(served, state, queue, latencies.timings(entry, stream, lengths, percentiles))
         if queue.left_s is None:
             return solution
         return replace(solution, left_s=queue.left_s, left=queue.left_s / (queue.service_s * beside).sum(axis=1))
+
+    def _met(self, served: FloatArray) -> FloatArray:
+        """Prompts per second that delay one decoder at each node, (n, k): into a full pool comes who takes a slot.
+
+        Of `L` slots one has fallen free then: a prompt delays `L − 1` of the `L − λt` decoders, `t` its own time.
+        """
+        limit = self.tables.limit[:, None]
+        prefilling = np.minimum(served[:, None] * self.impact.alone_s, 1.0)
+        share = np.maximum(limit - 1.0, 0.0) / np.maximum(limit - prefilling, 1e-9)
+        return np.asarray(served[:, None] * (1.0 - self._full * (1.0 - np.minimum(share, 1.0))))
+
+    @property
+    def _full(self) -> FloatArray:
+        """1 at nodes where all slots are taken, 0 where one is free, (n, k)."""
+        return np.clip(self.tables.nodes.batch - self.tables.limit[:, None] + 1.0, 0.0, 1.0)
 
     def _chain(
         self, served: FloatArray, residence: FloatArray, burst: Burstiness, transient: Transient | None
@@ -257,18 +272,45 @@ class Colocated:
         mates = (queue.company_s / (lengths.prompt * tables.prompts.token_s) * beside).sum(axis=1)
         life = lengths.decode * step
         full = (share * self.impact.full_s).sum(axis=1)
-        first = np.maximum(following(served * (before + life), arrival_scv, phases) - served * life - mates, 0.0)
-        last = np.zeros_like(first)
+        followers = following(served * (before + life), arrival_scv, phases) - served * life - mates
+        late = np.zeros_like(life)
         if not tables.prefill_first:
             ahead = (queue.waits * queue.wait_s * beside).sum(axis=1)
-            last = served * step * (1.0 + ahead / full)
-        more = np.maximum(first - last, 0.0)
-        some = np.maximum(-np.expm1(-more), 1e-12)
+            late = served * step * (1.0 + ahead / full)
+        enter, square = self._that_enter(np.maximum(followers, 0.0), state)
+        open_ = np.maximum(1.0 - state.full, 0.0)
+        more = enter + (np.minimum(followers, 0.0) - late) * open_
+        some = np.maximum(-np.expm1(-np.maximum(more, 0.0)), 1e-12)
         cap = full if tables.prefill_first else np.maximum(full - step, 0.0)
         delay = each * step / plain
-        return latencies.Stall(some, more / some * delay, (first**2 + last**2) * delay**2, cap)
+        return latencies.Stall(
+            share=some,
+            mean_s=np.maximum(more, 0.0) / some * delay,
+            variance=(square + late**2) * delay**2,
+            cap_s=cap,
+            spared_s=np.maximum(-more, 0.0) * delay,
+            usual_s=step - plain,
+        )
 
-    def _stream(self, served: FloatArray, state: PoolState, found: Delays) -> latencies.Stream:
+    def _that_enter(self, followers: FloatArray, state: PoolState) -> tuple[FloatArray, FloatArray]:
+        """Followers for which a slot is free, mean and square, (n,): `E[min(N, F)]`, `N` geometric, `F` slots.
+
+        The others come in as slots fall free, which the mean iteration counts.
+        """
+        limit = self.tables.limit[:, None]
+        taken = np.hstack((np.zeros_like(limit), self.tables.nodes.batch))
+        free = np.maximum(limit - 1.0 - taken, 0.0)
+        more = followers[:, None]
+        ratio = more / (1.0 + more)
+        left = ratio**free
+        mean = more * (1.0 - left)
+        # E[min(N, F)²] = Σ_{k≤F} (2k − 1) r^k; the square of an exponential mean beside it is its variance.
+        square = more * (1.0 + 2.0 * more) * (1.0 - left) - 2.0 * more * free * left
+        weight = state.at_nodes
+        enter = (weight * mean).sum(axis=1)
+        return enter, np.maximum((weight * square).sum(axis=1) - enter**2, 0.0)
+
+    def _stream(self, served: FloatArray, state: PoolState, found: Delays, arrival_scv: float) -> latencies.Stream:
         tables, batch = self.tables, self.tables.nodes.batch
         share = latencies.token_share(state, batch, found.step_s)
         none = np.zeros_like(served)
@@ -278,13 +320,26 @@ class Colocated:
             batch=batch,
             step_s=found.step_s,
             extra_s=found.step_s - tables.step_s,
-            extra_square=served * (share * found.square).sum(axis=1),
+            extra_square=(share * self._delay_variance(served, found, arrival_scv)).sum(axis=1),
             gaps=self._gaps(served, share, found),
             full=none,
             slot_s=none,
             longest_s=none,
             moved_s=none,
         )
+
+    def _delay_variance(self, served: FloatArray, found: Delays, arrival_scv: float) -> FloatArray:
+        """Variance per time of the delays by prompts, as of arrivals that more come during each, (n, k).
+
+        Of regular arrivals no more than their sizes vary.  Into a full pool prompts come as others end, whose number
+        varies as their outputs do, and none while one runs.
+        """
+        alike = found.each_s**2
+        free = found.square - (1.0 - min(arrival_scv, 1.0)) * alike
+        ends = (found.square + (self.lengths.decode_scv - 1.0) * alike) * (self.tables.step_s / found.step_s) ** 2
+        full = self._full
+        rate = self._met(served)
+        return np.asarray(rate * np.maximum((1.0 - full) * free + full * ends, 0.0))
 
     def _gaps(self, served: FloatArray, share: FloatArray, found: Delays) -> Mixture:
         """Gaps of decode-only iterations, of those with one prompt's last chunk, and of full ones."""

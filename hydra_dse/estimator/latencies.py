@@ -84,12 +84,16 @@ class Stall:
         share: of requests that meet any, shape (n,); mean_s: their mean delay, were the request long enough, (n,).
         variance: of it over requests, s², (n,).
         cap_s: most that they delay one token, (n,).
+        spared_s: mean delay that a long request is spared, where fewer prompts come than at random times, (n,).
+        usual_s: mean delay by prompts per step, (n,).
     """
 
     share: FloatArray
     mean_s: FloatArray
     variance: FloatArray
     cap_s: FloatArray
+    spared_s: FloatArray
+    usual_s: FloatArray
 
     def points(self, size: FloatArray) -> FloatArray:
         """Slices of the delay of requests of each size, (n, bins, slices): exponential, at most `cap_s` a token."""
@@ -97,8 +101,11 @@ class Stall:
         return np.minimum(slices, (self.cap_s[:, None] * size)[:, :, None])
 
     def by_size(self, size: FloatArray) -> FloatArray:
-        """Mean delay of all requests of each size, (n, bins)."""
-        return np.asarray(self.share[:, None] * (self.points(size) @ EXPONENTIAL_WEIGHTS))
+        """Mean delay of all requests of each size, (n, bins); less than none where fewer prompts come."""
+        more = self.share[:, None] * (self.points(size) @ EXPONENTIAL_WEIGHTS)
+        spared = self.spared_s[:, None]
+        usual = self.usual_s[:, None] * size
+        return np.asarray(more + spared * np.expm1(-usual / np.maximum(spared, 1e-300)))
 
     def mean_of(self, bins: Bins) -> FloatArray:
         """Mean delay of all requests, (n,)."""
@@ -112,7 +119,7 @@ class Stream:
     Attributes:
         joining_per_s: requests that start to decode.
         state: of the pool; batch, step_s: decoding sequences and mean iteration time at its nodes, (n, k).
-        extra_s: part of the step that prompts cause, at each node; extra_square: `λ·E[e²]` of their delays, (n,).
+        extra_s: part of the step that prompts cause, at each node; extra_square: `λ·E[e²]` of their delays if random, (n,).
         gaps: gaps between tokens inside the decode phase.
         full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
         longest_s: bound of that wait.
