@@ -14,8 +14,10 @@ from benchmarks.validation import max_rates, placed, ranking, replays, report, s
 from benchmarks.validation.cases import SEEDS, cases  # noqa: E402
 from benchmarks.validation.compiled import serve_compiled  # noqa: E402
 from benchmarks.validation.errors import band_name, comparisons, coverage, table  # noqa: E402
-from benchmarks.validation.simulate import COMPILED, SLICE, simulate  # noqa: E402
+from benchmarks.validation.simulate import COMPILED, FEW, SLICE, simulate  # noqa: E402
 from benchmarks.validation.store import RESULTS, append, digest, load  # noqa: E402
+
+EFFORTS = {"slice": SLICE, "few-tuning": FEW}
 
 
 def run_missing(which: str, count: int | None, folder: Path) -> None:
@@ -30,7 +32,7 @@ def run_missing(which: str, count: int | None, folder: Path) -> None:
                 continue
             found = simulate(case, partial(placed.serve_placed, case), placed.EFFORT)
         else:
-            found = simulate(case, partial(serve_compiled, case), SLICE if which == "slice" else COMPILED)
+            found = simulate(case, partial(serve_compiled, case), EFFORTS.get(which, COMPILED))
         append(which, case, found, folder)
         worst = max(found.half, key=lambda name: found.half[name])
         print(f"{case.name} {case.policy} {case.arrival_kind} load {case.load:.2f}: ", end="")

@@ -1,12 +1,13 @@
 """Seeded configurations: engines, limits, lengths, arrivals and a load, drawn wide of anything that is served.
 
 The sets are disjoint by seed: what is set on `tuning` is judged on `test`.  In `shortest` the shortest prompt is served
-first; nothing is tuned on it.  `slice` is short enough to be simulated again by the tests.
+first; nothing is tuned on it.  `few-tuning` is for tuning too, with few slots and no limit of memory.  `slice` is short
+enough to be simulated again by the tests.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from hydra_dse.rng import derive
 from hydra_dse.workload import Deterministic, JointLengths, Lognormal, Mmpp, Renewal
 from hydra_dse.workload.nouns import Arrivals
 
-SEEDS = {"tuning": 11_2024, "test": 77_2025, "shortest": 33_2026, "slice": 55_2027}
-SIZES = {"tuning": 120, "test": 180, "shortest": 18, "slice": 3}
+SEEDS = {"tuning": 11_2024, "test": 77_2025, "shortest": 33_2026, "slice": 55_2027, "few-tuning": 91_2026}
+SIZES = {"tuning": 120, "test": 180, "shortest": 18, "slice": 3, "few-tuning": 90}
 BANDS = ((0.3, 0.7), (0.7, 0.85), (0.85, 0.95))
 POLICIES = ("chunked", "prefill_first", "disaggregated")
 BATCHES = (16, 32, 64, 128, 256)
+FEW = (2, 3, 4, 6, 8, 12, 16)
 BUDGETS = (256, 512, 1024, 2048)
 LONGEST_PROMPT, LONGEST_OUTPUT = 8.0, 6.0
 """Longest lengths as multiples of the mean: a request that no memory holds says nothing about queues."""
@@ -72,7 +74,7 @@ class Case:
 
 def cases(which: str, count: int | None = None) -> list[Case]:
     """The first configurations of a set, in the order in which they are simulated."""
-    return [_case(which, number) for number in range(SIZES[which] if count is None else count)]
+    return [_drawn(which, number) for number in range(SIZES[which] if count is None else count)]
 
 
 def arrivals_kind(arrivals: Arrivals) -> str:
@@ -82,6 +84,13 @@ def arrivals_kind(arrivals: Arrivals) -> str:
     if isinstance(arrivals, Deterministic):
         return "regular"
     return "Poisson" if isinstance(arrivals, Renewal) and arrivals.cv == 1.0 else "gamma"
+
+
+def _drawn(which: str, number: int) -> Case:
+    drawn = _case(which, number)
+    if which != "few-tuning":
+        return drawn
+    return replace(drawn, max_batch=int(derive(5, "few", number).choice(FEW)), memory_tokens=1e12)
 
 
 def _case(which: str, number: int) -> Case:

@@ -325,6 +325,8 @@ class Colocated:
             full=none,
             slot_s=none,
             longest_s=none,
+            leaving_s=none,
+            leaving_scv=none + 1.0,
             moved_s=none,
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator import latencies
-from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
+from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked, service_seen
 from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch
 from hydra_dse.estimator.lengths import LengthMoments
@@ -286,6 +286,8 @@ class Disaggregated:
             full=decode.full,
             slot_s=np.maximum(decode.beyond(np.zeros_like(served)) - found.held, 0.0) / joining,
             longest_s=(found.places + 2.0 * tables.capacity.tooth + 1.0) * decode.load / joining,
+            leaving_s=decode.load / joining,
+            leaving_scv=service_seen(tables.work_scv, tables.limit, decode.load),
             moved_s=moved,
         )
 

@@ -122,7 +122,7 @@ class Stream:
         extra_s: part of the step that prompts cause, at each node; extra_square: `λ·E[e²]` of their delays if random, (n,).
         gaps: gaps between tokens inside the decode phase.
         full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
-        longest_s: bound of that wait.
+        longest_s: bound of its mean; leaving_s, leaving_scv: time from one that leaves a full pool to the next.
         moved_s: mean time to move and to join.
         stall: by prompts that follow; None = none.
     """
@@ -137,6 +137,8 @@ class Stream:
     full: FloatArray
     slot_s: FloatArray
     longest_s: FloatArray
+    leaving_s: FloatArray
+    leaving_scv: FloatArray
     moved_s: FloatArray
     stall: Stall | None = None
 
@@ -300,12 +302,20 @@ def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray, smooth:
 
 
 def _slot_waits(stream: Stream) -> tuple[FloatArray, FloatArray]:
-    """Delay before decoding, shape (n, 1 + slices): none but moving and joining, or a bounded exponential."""
+    """Delay before decoding, shape (n, 1 + slices): none but moving and joining, or slices of a gamma variable.
+
+    One waits for `N` others to leave, `N` geometric and bounded by the places: of an exponential variable cut at `L`
+    with mean `m` the squared coefficient of variation falls from 1 to that of a uniform one, 1/3 at `m = L/2`; the time
+    of each to leave varies too.
+    """
     full = np.clip(stream.full, 0.0, 1.0)
-    mean = stream.slot_s / np.maximum(full, 1e-12)
-    points = np.minimum(mean[:, None] * EXPONENTIAL_POINTS, stream.longest_s[:, None])
-    got = np.maximum(points @ EXPONENTIAL_WEIGHTS, 1e-300)
-    points = points * np.where(full > 1e-9, mean / got, 0.0)[:, None]
+    mean = np.maximum(stream.slot_s / np.maximum(full, 1e-12), 1e-300)
+    one = np.minimum(stream.leaving_s / mean, 1.0)
+    part = np.clip((1.0 - one) / np.maximum(stream.longest_s / mean - one, 1e-12), 0.0, 0.5)
+    scv = (1.0 - one) * (1.0 - 2.0 / 3.0 * part * (1.0 + 2.0 * part)) + one * stream.leaving_scv
+    points = np.where(full > 1e-9, mean, 0.0)[:, None] * gamma_slices(
+        np.ones_like(mean), 1.0 / np.maximum(scv, 1e-3), tuple(EXPONENTIAL_EDGES.tolist())
+    )
     waits = np.hstack((np.zeros_like(points[:, :1]), points)) + stream.moved_s[:, None]
     weights = np.hstack(((1.0 - full)[:, None], full[:, None] * EXPONENTIAL_WEIGHTS))
     return waits, weights
