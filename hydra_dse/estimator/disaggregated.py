@@ -81,9 +81,10 @@ def balance(
         busy = np.minimum(queue.busy, 1.0)
         step_s = tables.step_s / (1.0 - busy + busy * beside)
         residence = residence_of(tables, step_s, lengths)
-        burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv), tables.work_scv)
+        life_s = _typical(tables, joining, residence)
+        burst = burstiness(queue, life_s, lengths, np.full(len(rate), arrival_scv), tables.work_scv)
         if phases is not None:
-            burst = phased(phases, joining, residence[:, -1], tables, queue, lengths)
+            burst = phased(phases, joining, life_s, residence[:, -1], tables, queue, lengths)
         if transient is not None:
             # Decode gets what prefill lets through.
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
@@ -141,13 +142,21 @@ def residence_of(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> 
     return np.asarray((lengths.decode + joins) * step_s)
 
 
+def _typical(tables: Tables, joining: FloatArray, residence_s: FloatArray) -> FloatArray:
+    """Residence at the batch that it brings about itself, (n,)."""
+    batch = np.ones_like(joining)
+    for _ in range(4):
+        life = tables.nodes.at(residence_s, batch[:, None])[:, 0]
+        batch = np.clip(joining * life, 1.0, np.maximum(tables.limit, 1.0))
+    return life
+
+
 def burstiness(
-    queue: PromptQueue, step_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray, work_scv: FloatArray
+    queue: PromptQueue, life_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray, work_scv: FloatArray
 ) -> Burstiness:
     """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it."""
     relaxation = queue.service_s[:, 0] / np.maximum(1.0 - queue.busy[:, 0], 1e-3) ** 2
-    life = lengths.decode * step_s
-    smooth = relaxation / (relaxation + life)
+    smooth = relaxation / (relaxation + life_s)
     prompt_scv = lengths.prompt2 / lengths.prompt**2 - 1.0
     scv = (1.0 - smooth) * arrival_scv + smooth * np.minimum(prompt_scv, np.maximum(arrival_scv, 1.0))
     spread = np.maximum(1.0 + (scv - 1.0) * lengths.overlap, 0.1)
@@ -160,16 +169,19 @@ def phased(
     phases: Phases,
     joining: FloatArray,
     life_s: FloatArray,
+    full_s: FloatArray,
     tables: Tables,
     queue: PromptQueue,
     lengths: LengthMoments,
 ) -> Burstiness:
-    """Slots see what phases change within a life, the queue before them what they change while it lasts."""
-    step_s = life_s / lengths.decode
-    each = life_s / tables.limit
+    """Slots see what phases change within a life, the queue before them what they change while it lasts.
+
+    Lives are those at a typical and at a full batch.
+    """
+    each = full_s / tables.limit
     own = tables.work_scv
-    slots = burstiness(queue, step_s, lengths, phases.scv_in(joining, life_s), own)
-    before = burstiness(queue, step_s, lengths, phases.scv_before(joining, joining * each, each, own), own)
+    slots = burstiness(queue, life_s, lengths, phases.scv_in(joining, life_s), own)
+    before = burstiness(queue, full_s, lengths, phases.scv_before(joining, joining * each, each, own), own)
     return replace(before, spread=slots.spread)
 
 

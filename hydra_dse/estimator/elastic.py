@@ -155,9 +155,11 @@ class Elastic:
             queue = self._queue(rate, arrival_scv, mean, roles, first_sjf, transient, phases)
             tables, step_s, beside = self._decode(rate * decoding, roles, queue, mean)
             residence = residence_of(tables, step_s, lengths)
-            burst = burstiness(queue, step_s[:, -1], lengths, np.full(len(rate), arrival_scv), tables.work_scv)
+            burst = burstiness(
+                queue, lengths.decode * step_s[:, -1], lengths, np.full(len(rate), arrival_scv), tables.work_scv
+            )
             if phases is not None:
-                burst = phased(phases, rate * decoding, residence[:, -1], tables, queue, lengths)
+                burst = phased(phases, rate * decoding, residence[:, -1], residence[:, -1], tables, queue, lengths)
             decode = limited_sharing(rate * decoding, tables.nodes, residence, tables.limit, burst)
             at_nodes, decode_busy = decode.at_nodes, 1.0 - decode.at_nodes[:, 0]
         places = tables.capacity.held_back_beyond(decode)

@@ -291,7 +291,13 @@ class DisaggregatedRoom(Disaggregated):
         prompts = prompt_room(rate, queue.service_s[:, 0], queue.service_square[:, 0], arrival_scv, room)
         joining = rate * (1.0 - prompts.refused) * max(self.lengths.decoding_share, 1e-9)
         residence = residence_of(tables, found.step_s, self.lengths)
-        burst = burstiness(queue, found.step_s[:, -1], self.lengths, np.full(len(rate), arrival_scv), tables.work_scv)
+        burst = burstiness(
+            queue,
+            self.lengths.decode * found.step_s[:, -1],
+            self.lengths,
+            np.full(len(rate), arrival_scv),
+            tables.work_scv,
+        )
         limit = tables.limit
         load = joining * tables.nodes.at(residence, limit[:, None])[:, 0] / limit
         decode = pool_with_room(joining, tables.nodes, residence, limit, burst, load, room + self.places)
