@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator import latencies
+from hydra_dse.estimator import full_pool, latencies
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.colocated_tables import (
     Between,
@@ -117,19 +117,8 @@ class Colocated:
         return replace(solution, left_s=queue.left_s, left=queue.left_s / (queue.service_s * beside).sum(axis=1))
 
     def _met(self, served: FloatArray) -> FloatArray:
-        """Prompts per second that delay one decoder at each node, (n, k): into a full pool comes who takes a slot.
-
-        Of `L` slots one has fallen free then: a prompt delays `L − 1` of the `L − λt` decoders, `t` its own time.
-        """
-        limit = self.tables.limit[:, None]
-        prefilling = np.minimum(served[:, None] * self.impact.alone_s, 1.0)
-        share = np.maximum(limit - 1.0, 0.0) / np.maximum(limit - prefilling, 1e-9)
-        return np.asarray(served[:, None] * (1.0 - self._full * (1.0 - np.minimum(share, 1.0))))
-
-    @property
-    def _full(self) -> FloatArray:
-        """1 at nodes where all slots are taken, 0 where one is free, (n, k)."""
-        return np.clip(self.tables.nodes.batch - self.tables.limit[:, None] + 1.0, 0.0, 1.0)
+        """Prompts per second that delay one decoder at each node, (n, k)."""
+        return full_pool.met(served, self.impact.alone_s, self.tables.nodes.batch, self.tables.limit)
 
     def _chain(
         self, served: FloatArray, residence: FloatArray, burst: Burstiness, transient: Transient | None
@@ -277,7 +266,7 @@ class Colocated:
         if not tables.prefill_first:
             ahead = (queue.waits * queue.wait_s * beside).sum(axis=1)
             late = served * step * (1.0 + ahead / full)
-        enter, square = self._that_enter(np.maximum(followers, 0.0), state)
+        enter, square = full_pool.that_enter(np.maximum(followers, 0.0), state, tables.nodes.batch, tables.limit)
         open_ = np.maximum(1.0 - state.full, 0.0)
         more = enter + (np.minimum(followers, 0.0) - late) * open_
         some = np.maximum(-np.expm1(-np.maximum(more, 0.0)), 1e-12)
@@ -292,35 +281,25 @@ class Colocated:
             usual_s=step - plain,
         )
 
-    def _that_enter(self, followers: FloatArray, state: PoolState) -> tuple[FloatArray, FloatArray]:
-        """Followers for which a slot is free, mean and square, (n,): `E[min(N, F)]`, `N` geometric, `F` slots.
-
-        The others come in as slots fall free, which the mean iteration counts.
-        """
-        limit = self.tables.limit[:, None]
-        taken = np.hstack((np.zeros_like(limit), self.tables.nodes.batch))
-        free = np.maximum(limit - 1.0 - taken, 0.0)
-        more = followers[:, None]
-        ratio = more / (1.0 + more)
-        left = ratio**free
-        mean = more * (1.0 - left)
-        # E[min(N, F)²] = Σ_{k≤F} (2k − 1) r^k; the square of an exponential mean beside it is its variance.
-        square = more * (1.0 + 2.0 * more) * (1.0 - left) - 2.0 * more * free * left
-        weight = state.at_nodes
-        enter = (weight * mean).sum(axis=1)
-        return enter, np.maximum((weight * square).sum(axis=1) - enter**2, 0.0)
-
     def _stream(self, served: FloatArray, state: PoolState, found: Delays, arrival_scv: float) -> latencies.Stream:
         tables, batch = self.tables, self.tables.nodes.batch
         share = latencies.token_share(state, batch, found.step_s)
         none = np.zeros_like(served)
+        variance = full_pool.delay_variance(
+            self._met(served),
+            full_pool.taken(batch, tables.limit),
+            found,
+            tables.step_s,
+            arrival_scv,
+            self.lengths.decode_scv,
+        )
         return latencies.Stream(
             joining_per_s=served * self.lengths.decoding_share,
             state=state,
             batch=batch,
             step_s=found.step_s,
             extra_s=found.step_s - tables.step_s,
-            extra_square=(share * self._delay_variance(served, found, arrival_scv)).sum(axis=1),
+            extra_square=(share * variance).sum(axis=1),
             gaps=self._gaps(served, share, found),
             full=none,
             slot_s=none,
@@ -329,19 +308,6 @@ class Colocated:
             leaving_scv=none + 1.0,
             moved_s=none,
         )
-
-    def _delay_variance(self, served: FloatArray, found: Delays, arrival_scv: float) -> FloatArray:
-        """Variance per time of the delays by prompts, as of arrivals that more come during each, (n, k).
-
-        Of regular arrivals no more than their sizes vary.  Into a full pool prompts come as others end, whose number
-        varies as their outputs do, and none while one runs.
-        """
-        alike = found.each_s**2
-        free = found.square - (1.0 - min(arrival_scv, 1.0)) * alike
-        ends = (found.square + (self.lengths.decode_scv - 1.0) * alike) * (self.tables.step_s / found.step_s) ** 2
-        full = self._full
-        rate = self._met(served)
-        return np.asarray(rate * np.maximum((1.0 - full) * free + full * ends, 0.0))
 
     def _gaps(self, served: FloatArray, share: FloatArray, found: Delays) -> Mixture:
         """Gaps of decode-only iterations, of those with one prompt's last chunk, and of full ones."""

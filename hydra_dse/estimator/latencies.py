@@ -119,7 +119,8 @@ class Stream:
     Attributes:
         joining_per_s: requests that start to decode.
         state: of the pool; batch, step_s: decoding sequences and mean iteration time at its nodes, (n, k).
-        extra_s: part of the step that prompts cause, at each node; extra_square: `λ·E[e²]` of their delays if random, (n,).
+        extra_s: part of the step that prompts cause, at each node.
+        extra_square: variance per time of their delays, `λ·E[e²]` where prompts come at random, (n,).
         gaps: gaps between tokens inside the decode phase.
         full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
         longest_s: bound of its mean; leaving_s, leaving_scv: time from one that leaves a full pool to the next.
