@@ -35,7 +35,8 @@ A configuration is drawn by seed: engines (weights read in 2 to 15 ms, compute-b
 50 ns a token, state up to 10 µs a sequence), batch limits of 16 to 256, budgets of 256 to 2,048 tokens, memory that
 holds 0.3 to 0.9 of the batch in three of ten, prompts of mean 100 to 2,000 (CV 0.4 to 1.5), outputs of mean 40 to 500
 (CV 0.3 to 1.2), arrivals Poisson, gamma (CV 0.5 to 3), regular and in two phases.  The load is offered over simulated
-saturation rate.  Formulas and interval widths were set on the set `tuning`; `test` is disjoint by seed.
+saturation rate.  Formulas and interval widths were set on `tuning`, `few-tuning` (2 to 16 slots) and `placed-tuning`
+(placed designs); `test` and `placed-test` are disjoint from them by seed.
 
 Runs have exactly the mean rate asked for and lengths stratified over their distribution; they are repeated until the
 95 % interval over replications is within ±5 % for every compared metric, or would not be with all requests there may
