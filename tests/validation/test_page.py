@@ -65,7 +65,7 @@ def test_fitted_widths_hold_nine_tenths_of_what_they_are_fitted_to() -> None:
     loads = rng.uniform(0.3, 0.95, 400)
     features = np.array([_features(load, 0.0, 0.0, 0.0) for load in loads])
     widths = rng.exponential(0.05 + 0.2 * loads)
-    found = _regression(features, widths)
+    found = _regression(features, widths, np.ones(400))
     covered = widths <= np.interp(loads, LOADS, found.at_loads)
     assert covered.mean() == pytest.approx(SHARE, abs=0.02)
     assert list(found.at_loads) == sorted(found.at_loads)
