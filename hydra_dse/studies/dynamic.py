@@ -18,7 +18,7 @@ import numpy as np
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.experiment import DynamicSettings, Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
+from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.mapping.roles import role_plan
 from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.search.estimating import MAX_RATE, EstimatorScorer
@@ -31,7 +31,7 @@ from hydra_dse.studies.dynamic_simulation import ELASTIC, STATIC, MapRun, MapSim
 from hydra_dse.studies.dynamic_tables import Gain, MapRow, gains_of, rows_of
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
-from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.interrupts import STOPS, stopped, uninterrupted
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.run_directory import RunDirectory, open_run
 from hydra_dse.studies.simulators import find_simulator
@@ -95,9 +95,9 @@ def dynamic(
         try:
             with executor(workers) as pool:
                 result = _study(experiment, experiment.dynamic, run, journal, pool, progress)
-        except KeyboardInterrupt:
+        except STOPS as cause:
             kept = f"{len(journal)} finished cases are kept in {run.path}"
-            raise Interrupted(f"stopped; {kept}: continue with --resume") from None
+            raise stopped(cause, f"{kept}: continue with --resume") from None
         run.finish()
         return result
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Interrupted, NothingFeasible
+from hydra_dse.errors import NothingFeasible
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import FloatArray
 from hydra_dse.search.references import References
@@ -27,7 +27,7 @@ from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_odds import Comparison, FrontOdds, comparisons, odds_of
 from hydra_dse.studies.front_uncertainty_files import write_uncertainty
-from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.interrupts import STOPS, stopped, uninterrupted
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.run_directory import existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
@@ -109,8 +109,8 @@ def uncertainty(
         journal = CaseJournal(run.path / DRAWS)
         try:
             tables = _tables(experiment, run.experiment_file, variants, points, journal, workers, progress)
-        except KeyboardInterrupt:
-            raise Interrupted(f"stopped; the draws that are done are kept in {run.path / DRAWS}") from None
+        except STOPS as cause:
+            raise stopped(cause, f"the draws that are done are kept in {run.path / DRAWS}") from None
         odds = odds_of(identities, front, objectives, tables[0], tables[1], tables[2:])
         result = UncertaintyResult(
             run.path,

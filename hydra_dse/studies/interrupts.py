@@ -8,6 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from hydra_dse.errors import Interrupted, WorkersLost
+
+STOPS = (KeyboardInterrupt, WorkersLost)
+"""What ends a study before its end."""
+
+
+def stopped(cause: BaseException, kept: str) -> Interrupted:
+    """The message of a study that ended early: why, and what is kept and how to go on."""
+    return Interrupted(f"{str(cause) or 'stopped'}; {kept}")
+
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:

@@ -16,13 +16,14 @@ from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible
+from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.results.aggregates import Aggregate
 from hydra_dse.search.references import References, probe_points, references_of
 from hydra_dse.search.scenarios import aggregates, metrics_inside
 from hydra_dse.studies.cases import CaseJournal
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
+from hydra_dse.studies.interrupts import STOPS, stopped
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.retuning import Policies, Retuning
 from hydra_dse.studies.robust_files import write_tables
@@ -120,9 +121,9 @@ def robustness(
             with executor(workers) as pool:
                 study = _Study(experiment, run, roles, pool, journal, _Meter(experiment, roles, progress), workers)
                 result = study.go(simulate)
-        except KeyboardInterrupt:
+        except STOPS as cause:
             kept = f"{len(journal)} finished tasks are kept in {run.path}"
-            raise Interrupted(f"stopped; {kept}: continue with --resume") from None
+            raise stopped(cause, f"{kept}: continue with --resume") from None
         run.finish()
         return result
 

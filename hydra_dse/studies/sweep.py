@@ -14,14 +14,14 @@ from pathlib import Path
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible, WorkersLost
+from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.search.scores import ScoreTable, concatenate, constrained
 from hydra_dse.search.study import Search
 from hydra_dse.search.variants import Candidate
 from hydra_dse.studies.designs_table import ScoredDesigns, check_names, rows_between, same_points
 from hydra_dse.studies.executor import ScorerFactory, executor, score_in
 from hydra_dse.studies.files import csv_bytes, locked
-from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.interrupts import STOPS, stopped, uninterrupted
 from hydra_dse.studies.journal import Journal
 from hydra_dse.studies.progress import SweepProgress, SweepState
 from hydra_dse.studies.provenance import FINISHED
@@ -96,9 +96,9 @@ def sweep(
                 here = workers <= 1 and cluster is None
                 with executor(workers, cluster) as pool:
                     work.go_on(pool, scorer or _estimator(experiment, run, here), scorer is None)
-        except (KeyboardInterrupt, WorkersLost) as stopped:
+        except STOPS as cause:
             kept = f"{search.scored} designs are kept in {run.path}"
-            raise Interrupted(f"{str(stopped) or 'stopped'}; {kept}: continue with --resume") from None
+            raise stopped(cause, f"{kept}: continue with --resume") from None
         return work.result()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.errors import Fault, InputError, Interrupted, NothingFeasible, WorkersLost
+from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.studies.chosen import Chosen, chosen_rows
@@ -18,6 +18,7 @@ from hydra_dse.studies.designs_table import ScoredDesigns
 from hydra_dse.studies.executor import available_cores, executor
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_check import OUTSIDE, TOP
+from hydra_dse.studies.interrupts import STOPS, stopped
 from hydra_dse.studies.progress import ValidationProgress
 from hydra_dse.studies.run_directory import existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
@@ -113,11 +114,11 @@ def validate(
             if own:
                 pairs = [(design.identity, design.point) for design in result.chosen]
                 write_uncertainties(run, uncertainties(experiment, pairs, result.rows))
-        except (KeyboardInterrupt, WorkersLost) as stopped:
+        except STOPS as cause:
             file = run.path / VALIDATION
             kept = f"the designs simulated so far are kept in {file}: the same command goes on"
             what = kept if file.is_file() else "no design was simulated to its end yet"
-            raise Interrupted(f"{str(stopped) or 'stopped'}; {what}") from None
+            raise stopped(cause, what) from None
         return result
 
 

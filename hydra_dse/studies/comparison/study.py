@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hydra_dse.design.comparison import Comparison
-from hydra_dse.errors import Interrupted
 from hydra_dse.studies.comparison.course import Case, course_of
 from hydra_dse.studies.comparison.designs import check_changes
 from hydra_dse.studies.comparison.ratios import SummaryRow
@@ -25,6 +24,7 @@ from hydra_dse.studies.comparison.table import (
 from hydra_dse.studies.comparison.tasks import Source, Task
 from hydra_dse.studies.executor import executor
 from hydra_dse.studies.files import locked
+from hydra_dse.studies.interrupts import STOPS, stopped
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.simulators import find_simulator
 
@@ -89,8 +89,8 @@ def compare(
             with executor(workers) as pool:
                 driver = Driver(run, source, pool, workers, work.take, work.told)
                 driver.drive([course_of(comparison, load) for load in range(len(comparison.loads))])
-        except KeyboardInterrupt:
-            raise Interrupted(f"stopped; every finished task is kept in {path}: continue with --resume") from None
+        except STOPS as cause:
+            raise stopped(cause, f"every finished task is kept in {path}: continue with --resume") from None
         run.finish()
         return work.result()
 
