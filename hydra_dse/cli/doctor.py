@@ -10,7 +10,7 @@ from hydra_dse.cli.options import json_option
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Print what a bug report needs: versions, machine, simulators, bundled data.
+    """Print what a bug report needs: versions, machine, simulators and extensions, bundled data.
 
     Exits with 1 where something is wrong that would make a command fail.
     """
@@ -25,7 +25,9 @@ def doctor(as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        for part in ("program", "machine", "packages", "simulators", "data"):
+        for part in ("program", "machine", "packages", "simulators", "extensions", "data"):
+            if not found[part]:
+                continue
             print_table(part, ("", ""), list(found[part].items()), left=2)
         for problem in problems:
             click.echo(f"problem: {problem}")

@@ -25,6 +25,7 @@ from hydra_dse.config.fields import (
     Watts,
 )
 from hydra_dse.config.hardware_schema import Format
+from hydra_dse.design.nouns import PLACEMENTS
 from hydra_dse.hardware.frequency import HIGHEST, LOWEST
 from hydra_dse.model.operators import OperatorClass
 from hydra_dse.policy.emission import positions_fault, probabilities_fault
@@ -247,7 +248,9 @@ class PolicySection(Section):
 
 def _added_placement(value: object, check: ValidatorFunctionWrapHandler) -> object:
     """Names in the group `hydra_dse.placements` are taken beside our own."""
-    return value if value in extensions.names(extensions.PLACEMENTS) else check(value)
+    if isinstance(value, str) and value not in PLACEMENTS and value in extensions.names(extensions.PLACEMENTS):
+        return value
+    return check(value)
 
 
 class PlacementSection(Section):

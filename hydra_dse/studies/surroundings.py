@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, requires, ver
 from pathlib import Path
 
 import hydra_dse
+from hydra_dse import extensions
 from hydra_dse.config.finder import bundled, data_root
 from hydra_dse.errors import InputError
 from hydra_dse.studies.provenance import git_id
@@ -20,6 +21,7 @@ from hydra_dse.studies.simulators import GROUP, find_simulator
 
 _DISTRIBUTION = "hydra-dse"
 _NOT_INSTALLED = "not installed"
+EXTENSIONS = ("hydra_dse.metrics", extensions.PLACEMENTS, extensions.OBJECTIVES, extensions.ARRIVALS)
 _DATA = ("workloads", "search_spaces", "experiments")
 
 
@@ -32,6 +34,7 @@ class Surroundings:
         machine: system, cores that this process may use, memory in GiB.
         packages: requirement → version, or `not installed`; extras carry their extra's name.
         simulators: name → object that answers to it.
+        extensions: other parts that packages add, `group: name` → object.
         data: folder → number of files and a digest over names and contents.
         problems: one sentence for each thing that would make a command fail.
     """
@@ -40,6 +43,7 @@ class Surroundings:
     machine: Mapping[str, str]
     packages: Mapping[str, str]
     simulators: Mapping[str, str]
+    extensions: Mapping[str, str]
     data: Mapping[str, str]
     problems: tuple[str, ...]
 
@@ -57,6 +61,11 @@ def surroundings() -> Surroundings:
         machine={"system": platform.platform(), "cores": str(_cores()), "memory_gib": _memory()},
         packages=packages,
         simulators={point.name: point.value for point in sorted(entry_points(group=GROUP), key=lambda one: one.name)},
+        extensions={
+            f"{group}: {point.name}": point.value
+            for group in EXTENSIONS
+            for point in sorted(entry_points(group=group), key=lambda one: one.name)
+        },
         data=dict(_data()),
         problems=tuple(_problems(packages)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,14 @@ def test_it_names_versions_machine_simulators_and_data(hydra: Callable[..., Answ
     assert data["program"]["python"].startswith(platform.python_version())
     assert data["simulators"]["serving"] == "simulators.serving:ServingSimulator"
     assert set(data["data"]) == {"workloads", "search_spaces", "experiments", "library"}
+
+
+def test_it_names_what_other_packages_add(hydra: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("spread", "theirs:spread", "hydra_dse.placements")
+    monkeypatch.setattr(
+        "hydra_dse.studies.surroundings.entry_points", lambda group: [point] if group == point.group else []
+    )
+    assert json.loads(hydra("doctor", "--json").out)["extensions"] == {"hydra_dse.placements: spread": "theirs:spread"}
 
 
 def test_the_text_says_that_there_is_no_problem(hydra: Callable[..., Answer]) -> None:
