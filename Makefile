@@ -53,6 +53,8 @@ bench-long: $(READY) ## benchmarks that take longer than ten minutes; goes on wh
 	$(BIN)/python -m benchmarks.validation ranking
 	$(BIN)/python -m benchmarks.validation selection
 	$(BIN)/python -m benchmarks.validation report
+	$(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[bench]'
+	for study in hydra24 large mid; do $(BIN)/python -m benchmarks.search_quality $$study --table search-quality/$$study.csv || exit 1; done
 
 docs: $(READY) ## the documentation as HTML in docs/_build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[docs]'

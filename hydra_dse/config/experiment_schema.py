@@ -10,7 +10,7 @@ from hydra_dse.config.faults import at_key
 from hydra_dse.config.fields import Count, Name, Number, PositiveCount, Rate, Seconds, Section, Share, Text
 
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
-SAMPLERS = ("nsga2", "nsga3", "random", "tpe", "qmc")
+SAMPLERS = ("nsga2", "nsga3", "random", "tpe", "qmc", "neighbours")
 
 
 def _named_or_inline(value: Any) -> str:
@@ -42,7 +42,7 @@ class ConstraintSection(Section):
 class SearchSection(Section):
     """How to search."""
 
-    sampler: Literal["nsga2", "nsga3", "random", "tpe", "qmc"] = "nsga2"
+    sampler: Literal["nsga2", "nsga3", "random", "tpe", "qmc", "neighbours"] = "nsga2"
     trials: Annotated[PositiveCount, Field(le=100_000_000)] = 2000
     population: Annotated[PositiveCount, Field(ge=2, le=1_000_000)] = 40
     seed: Annotated[Count, Field(lt=2**63)] = 0

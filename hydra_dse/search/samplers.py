@@ -55,6 +55,7 @@ SAMPLERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "random": _random,
     "tpe": _tpe,
     "qmc": _qmc,
+    "neighbours": _random,
 }
 
 

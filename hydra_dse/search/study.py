@@ -10,7 +10,9 @@ so a stored run is resumed by proposing and taking its generations again with th
 
 Of every generation after the first, three quarters are unseen neighbours of the front's outer points (loneliest
 first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Each is
-scored in the variants that `variants.py` chooses.  `random` and `qmc` stay pure, with whole grids, as baselines.
+scored in the variants that `variants.py` chooses.  `random` and `qmc` stay pure, with whole grids, as baselines;
+`neighbours` learns as the others do, with random proposals in place of Optuna's samplers.  In a space too large to list
+the front breeds instead (`breeding.py`), with few variants of each package.
 Designs known from other searches (`seeds`) come first, in the variants that they have among them.
 Measured on hydra-24 with 10 % of its 17,040 points and 5 seeds (`benchmarks/hydra24_exhaustive.py`), worst share of
 the exhaustive front's hypervolume: 0.9998; with whole inner grids 0.79; random 0.17.
@@ -29,7 +31,9 @@ import numpy as np
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Parameter, Point
 from hydra_dse.search.archive import Archive
+from hydra_dse.search.breeding import Breeder
 from hydra_dse.search.objectives import Objectives
+from hydra_dse.search.offspring import Parent
 from hydra_dse.search.outer import OuterPoint, OuterSpace, evenly, is_ordered
 from hydra_dse.search.pareto import FloatArray, crowding
 from hydra_dse.search.samplers import check_sampler, make_sampler
@@ -42,9 +46,10 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 _GENERATIONS = 8
+_BRED_GENERATIONS = 20
 _SMALLEST_POPULATION = 8
 _UNKNOWN_LOSS = 1e30
-_LEARNING = ("nsga2", "nsga3", "tpe")
+_LEARNING = ("nsga2", "nsga3", "tpe", "neighbours")
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,20 @@ class Search:
         self.objectives = Objectives.named(experiment.objectives)
         self.archive = Archive(self.objectives)
         self.space = OuterSpace(experiment.space)
-        self.population = generation_size(self.settings.trials, self.space.inner_count, self.settings.population)
         self.generation = 0
         self.scored = 0
         self._unseen = Unseen(self.space, self.settings.seed)
         self._variants = Variants(self.space.inner_count)
+        self._bred_from = self._breeder()
+        each, generations = (
+            (self._bred_from.each, _BRED_GENERATIONS) if self._bred_from else (self.space.inner_count, _GENERATIONS)
+        )
+        self.population = generation_size(self.settings.trials, each, self.settings.population, generations)
         used = seeds if self.settings.sampler in _LEARNING else ()
         self._seed_points = tuple(dict.fromkeys(self.space.index(point) for point in used))
         self._seed_variants = sorted({self.space.variant(point) for point in used})
         self._asked: list[_Asked | None] = []
-        self._distributions = {parameter.name: _distribution(parameter) for parameter in self.space.outer}
+        self._distributions = {parameter.name: distribution(parameter) for parameter in self.space.outer}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         directions = [
             StudyDirection.MAXIMIZE if maximised else StudyDirection.MINIMIZE for maximised in self.objectives.maximised
@@ -102,6 +111,8 @@ class Search:
         settings = self.settings
         self.study.sampler = make_sampler(settings.sampler, settings.seed, self.generation, self.population)
         self._asked = []
+        if self._bred_from is not None and (self.generation or not self._seed_points):
+            return self._bred(self._bred_from)
         learning = settings.sampler in _LEARNING and len(self.archive) > 0
         active = self._variants.active(self.archive.rows.tolist()) if learning else self._first_variants()
         fronts = self._front_points() if learning else []
@@ -138,6 +149,39 @@ class Search:
     def _starts(self, active: list[int]) -> tuple[OuterPoint, ...]:
         """Outer points of the seeds, as many as half of the budget scores."""
         return self._seed_points[: self.settings.trials // (2 * self._variants.chosen_count(active))]
+
+    def _breeder(self) -> Breeder | None:
+        """Children of the front instead of its neighbours, in a space too large to list."""
+        breeds = self.settings.sampler in _LEARNING and not self._unseen.listed
+        return Breeder(self.space, self._variants, self.settings.seed, self.settings.trials) if breeds else None
+
+    def _bred(self, breeder: Breeder) -> list[Candidate]:
+        """A generation of few variants each of children of the front and of what the sampler proposes."""
+        parents = self._parents()
+        breeder.start()
+        batch: list[Candidate] = []
+        budget = self.settings.trials - self.scored
+        while len(batch) < self.population and budget > 0:
+            trial = self.study.ask(self._distributions)
+            proposed = self.space.index(trial.params)
+            key = f"{self.generation}/{len(batch)}"
+            candidate = breeder.candidate(parents, proposed, len(batch), key, budget)
+            if candidate is None:  # the unseen point nearest to what the sampler proposed
+                point = self._unseen.nearest(proposed, key)
+                if point is None:
+                    break
+                candidate = self._candidate(point, [*range(breeder.each)], budget)
+            self._unseen.mark(candidate.outer)
+            self._asked.append(_Asked(trial, proposed))
+            batch.append(candidate)
+            budget -= len(candidate.points)
+        return batch
+
+    def _parents(self) -> list[Parent]:
+        """Designs of the front, the loneliest first."""
+        lonely = crowding(self.objectives.scaled(self.archive.losses)) if len(self.archive) else np.empty(0)
+        order = np.argsort(-lonely, kind="stable")
+        return [self._variants.owner(int(self.archive.rows[index])) for index in order]
 
     def _batch_size(self, chosen: int) -> int:
         """As many outer points as make a generation of the same number of designs as the first."""
@@ -220,16 +264,16 @@ def told(losses: FloatArray, violation: FloatArray) -> tuple[list[float], float]
     return np.nan_to_num(losses[least], nan=_UNKNOWN_LOSS, posinf=_UNKNOWN_LOSS).tolist(), float(violation[least])
 
 
-def generation_size(trials: int, inner: int, most: int) -> int:
-    """Outer points of a generation: at most `most`, but so few that a small budget still makes several.
+def generation_size(trials: int, inner: int, most: int, generations: int = _GENERATIONS) -> int:
+    """Outer points of a generation: at most `most`, but so few that a small budget still makes `generations`.
 
     A genetic search learns between generations only; a budget of 70 outer points in one generation of 40 is a
     random search.
     """
-    return min(most, max(_SMALLEST_POPULATION, math.ceil(trials / inner / _GENERATIONS)))
+    return min(most, max(_SMALLEST_POPULATION, math.ceil(trials / inner / generations)))
 
 
-def _distribution(parameter: Parameter) -> BaseDistribution:
+def distribution(parameter: Parameter) -> BaseDistribution:
     """Evenly spaced integers keep their order; everything else is a set of choices."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 

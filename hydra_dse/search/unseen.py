@@ -40,6 +40,11 @@ class Unseen:
         if self.nearest(tuple(0 for _ in space.outer), "first") is None:
             raise InputError(_empty(space))
 
+    @property
+    def listed(self) -> bool:
+        """Whether the space is small enough to list."""
+        return self._listed is not None
+
     def mark(self, point: OuterPoint) -> None:
         """Count the point as seen."""
         self._seen.add(point)

@@ -1,0 +1,71 @@
+"""Candidates of a generation in a space too large to list: packages bred from the front, few variants of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra_dse.rng import derive
+from hydra_dse.search.offspring import Offspring, Parent
+from hydra_dse.search.outer import OuterPoint, OuterSpace
+from hydra_dse.search.variants import Candidate, Variants
+
+_DESIGNS_PER_VARIANT = 1000
+_MOST_VARIANTS = 8
+_ATTEMPTS = 20
+_OF_THE_SAMPLER = 4
+"""One outer point in so many is what the sampler proposes."""
+
+
+def variants_each(trials: int, inner: int) -> int:
+    """Inner variants of each outer point in a space too large to list.
+
+    One more variant of a placed package costs a twentieth of another package, but teaches less: a small budget of
+    designs goes to packages, a large one, which is a matter of time, to variants as well.
+    """
+    return min(inner, max(1, min(trials // _DESIGNS_PER_VARIANT, _MOST_VARIANTS)))
+
+
+class Breeder:
+    """Makes one generation's candidates; designs that were scored or stand in the generation are not made again."""
+
+    def __init__(self, space: OuterSpace, variants: Variants, seed: int, trials: int) -> None:
+        self.each = variants_each(trials, space.inner_count)
+        self._space, self._variants, self._seed = space, variants, seed
+        self._offspring = Offspring(space, seed)
+        self._taken: set[Parent] = set()
+
+    def start(self) -> None:
+        """Begin a generation."""
+        self._taken.clear()
+
+    def candidate(
+        self, parents: Sequence[Parent], proposed: OuterPoint, place: int, key: str, budget: int
+    ) -> Candidate | None:
+        """An outer point with unknown variants: a child of the parents, or what the sampler proposed.
+
+        Args:
+            parents: designs of the front, those preferred first; none before the first generation is scored.
+            proposed: the sampler's outer point.
+            place: of the candidate in its generation.
+            key: of the draws, unique in a search.
+            budget: designs that may still be scored.
+
+        Returns:
+            None where every attempt led to known designs or out of the space.
+        """
+        bred = parents if place % _OF_THE_SAMPLER else ()
+        for attempt in range(_ATTEMPTS):
+            if bred:
+                outer, variant = self._offspring.child(bred, key, attempt)
+            else:
+                outer = self._space.repaired(proposed)
+                variant = int(derive(self._seed, "variant", key, attempt).integers(self._space.inner_count))
+            if not self._space.inside(outer):
+                continue
+            near = self._offspring.near(variant, min(self.each, budget), key)
+            fresh = [one for one in self._variants.missing(outer, near) if (outer, one) not in self._taken]
+            points = self._space.variants(outer, fresh)
+            if points:
+                self._taken.update((outer, index) for index, _ in points)
+                return Candidate(outer, tuple(index for index, _ in points), tuple(done for _, done in points))
+        return None
