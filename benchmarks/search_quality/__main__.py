@@ -12,7 +12,7 @@ import argparse
 import csv
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -65,6 +65,7 @@ def runs_of(name: str, methods: list[str], seeds: int, out: Path) -> dict[str, l
     scorer = None
     if study.enumerated:
         scorer = Lookup(experiment, enumerate_space(experiment, out / name / "all"))
+        experiment = replace(experiment, bounds=())  # they are part of what is known
     found: dict[str, list[list[Step]]] = {}
     for seed in range(seeds):
         for method in methods:
