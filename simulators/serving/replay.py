@@ -66,7 +66,9 @@ class Replay:
         return found
 
     def timeline_rms(self) -> dict[str, float]:
-        """Root mean square difference of running and waiting requests and of the KV share, over the ticks."""
+        """Root mean square difference of running and waiting requests and of the KV share; none without ticks."""
+        if not len(self.recorded.time_s):
+            return {}
         pairs = {
             "running": (self.running, self.recorded.running),
             "waiting": (self.waiting, self.recorded.waiting),

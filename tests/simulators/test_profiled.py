@@ -12,6 +12,7 @@ from hydra_dse.model.routing import Routing
 from simulators.iteration import Attended, Composition
 from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, Stack, read_profile, read_run
 from simulators.profiled.table import GridTable, RaggedTable
+from simulators.serving.replay import replay
 
 US = 1e-6
 
@@ -204,6 +205,16 @@ def test_a_recorded_run_is_read_with_times_from_its_first_request(tmp_path: Path
     assert (found.first_token_s.tolist(), found.last_token_s.tolist()) == ([1.0], [2.0])
     assert (found.policy.max_batch, found.policy.token_budget, found.cache_blocks) == (4, 64, 9)
     assert len(found.time_s) == 0
+
+
+def test_a_run_without_a_time_series_is_replayed_and_has_no_difference_in_time(tmp_path: Path) -> None:
+    complete(tmp_path)
+    write(tmp_path, "meta.json", META)
+    write(tmp_path, "requests.jsonl", ROW)
+    found = replay(read_run(tmp_path), read_profile(tmp_path), blocks=2)
+    assert found.timeline_rms() == {}
+    mlp, head, attention = 1.0 + 5, 2.0, 9.0  # five tokens in one chunk, below the smallest measured
+    assert found.latencies()["ttft_s"][0].tolist() == pytest.approx([US * (2 * mlp + head + 2 * attention)])
 
 
 @pytest.mark.parametrize(
