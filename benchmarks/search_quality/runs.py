@@ -22,6 +22,9 @@ HEADER = ("method", "seed", "scored", "cpu_s", "feasible", "front", "hypervolume
 _IDLE = 40
 """Proposals in a row that hold nothing new: the method has come to rest."""
 
+_MOST_REPEATS = 4
+"""Proposals, repeats included, for each evaluation asked for: a method that has come to rest mostly repeats."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -75,18 +78,23 @@ def run(experiment: Experiment, scorer: Scorer, name: str, trials: int, seed: in
     reference = objectives.scaled(objectives.losses(natural))[0]
     archive, memory = Archive(objectives), Memory(experiment, scorer)
     steps: list[Step] = []
-    spent, idle = 0.0, 0
+    spent, idle, proposed = 0.0, 0, 0
 
     def note(table: ScoreTable) -> None:
         archive.add(table.identities, objectives.losses(table.metrics), table.violation)
         volume = hypervolume(objectives.scaled(archive.losses), reference) if len(archive) else 0.0
         steps.append(Step(name, seed, archive.scored, spent, archive.feasible, len(archive), volume))
 
-    while (archive.scored < limits.evaluations or spent < limits.cpu_s) and idle < _IDLE:
+    def goes_on() -> bool:
+        short = archive.scored < limits.evaluations and proposed < _MOST_REPEATS * limits.evaluations
+        return (short or spent < limits.cpu_s) and idle < _IDLE
+
+    while goes_on():
         start = time.process_time()
         points = method.propose()
         if not points:
             break
+        proposed += len(points)
         table, fresh = memory.scored(points)
         method.take(table)
         spent += time.process_time() - start
