@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hydra_dse.errors import Fault, InputError
 from hydra_dse.interchange.layout import Layout
 
 _WEIGHTS = 100  # BookSim draws hot destinations by whole numbers
@@ -14,9 +15,14 @@ def booksim_files(layout: Layout) -> dict[str, str]:
 
     Every part is a router with one node; links have the latency of a hop.  Traffic goes to each node with its share
     of the design's bytes, since BookSim knows no matrix of sources and destinations.
+
+    Raises:
+        InputError: a design whose parts send each other nothing, on which BookSim would stop.
     """
     weights = _destination_weights(layout)
     hot = [index for index, weight in enumerate(weights) if weight]
+    if not hot:
+        raise InputError(Fault(f"{layout.name} has no traffic between its parts, so there is no network to simulate"))
     config = {
         "topology": "anynet",
         "network_file": "package.anynet",

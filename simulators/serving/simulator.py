@@ -292,8 +292,12 @@ def _oversize(mix: Mix, drawn: Iterable[Requests]) -> Violation | None:
         cache = min(caches, key=lambda found: found.admission_bytes)
         needed = cache.bytes_of(tokens - 1) if tokens else 0.0
         if needed > cache.admission_bytes:
-            levers = ("more memory stacks", "larger stacks", "KV of fewer bits", "shorter requests")
-            return Violation("a request exceeds the cache memory", needed, cache.admission_bytes, "bytes", levers)
+            levers = ["more memory stacks", "larger stacks", "KV of fewer bits", "shorter requests"]
+            if needed <= cache.capacity_bytes:
+                levers.append("a lower memory_watermark")
+            return Violation(
+                "a request exceeds the cache memory", needed, cache.admission_bytes, "bytes", tuple(levers)
+            )
     return None
 
 

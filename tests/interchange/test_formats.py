@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hydra_dse.config import load_design, load_model
+from hydra_dse.errors import InputError
 from hydra_dse.interchange import FORMATS, Layout, layout_of
 from hydra_dse.network_load import link_capacity
 
@@ -75,6 +77,11 @@ def test_booksim_sends_to_each_node_in_proportion_to_its_bytes(layout: Layout) -
     received = layout.traffic.sum(axis=0)
     shares = received[nodes] / received.sum()
     assert weights / weights.sum() == pytest.approx(shares, abs=0.01)
+
+
+def test_booksim_is_given_no_network_without_traffic(layout: Layout) -> None:
+    with pytest.raises(InputError, match="has no traffic between its parts"):
+        FORMATS["booksim"](replace(layout, traffic=np.zeros_like(layout.traffic)))
 
 
 def test_rapidchiplet_links_have_our_bandwidth_and_latency(layout: Layout) -> None:
