@@ -14,53 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import simpy
-from serving_pieces import Log, system
+from serving_pieces import Log
 
-from hydra_dse.policy import Policy
+from benchmarks.step_replays import forms_of
 from hydra_dse.workload.nouns import Requests
-from simulators.iteration import Composition
-from simulators.serving import CacheShape
-from simulators.serving.engine import Engine, Plan
-from simulators.serving.planners import PrefillFirstPlanner
-from simulators.serving.server import Server
+from simulators.serving.step_replay import replay_forms
 
-REFERENCE = Path(os.environ.get("HYDRA_DSE_REFERENCE", Path(__file__).parents[3] / "shared" / "reference"))
+ROOT = Path(__file__).parents[2]
+STEPS = ROOT / "benchmarks" / "step_times" / "opt-13b-a100.yaml"
+REFERENCE = Path(os.environ.get("HYDRA_DSE_REFERENCE", ROOT.parent / "shared" / "reference"))
 LOG = REFERENCE / "simulators" / "opt13b_a100_colocated_requests.csv.gz"
-TOKENS = 66_144.0
 
 pytestmark = pytest.mark.skipif(not LOG.is_file(), reason=f"reference data {LOG.name} is not there")
-
-
-class WaitsAfterPrefill(PrefillFirstPlanner):
-    """An arrival up to 1 ms after the end of a prefill step joins the next batch."""
-
-    def __init__(self) -> None:
-        self._prefilled = False
-
-    def plan(self, engine: Engine) -> Plan | None:
-        server = engine.server
-        if self._prefilled and server.next_arrival_s - server.env.now <= 1e-3:
-            self._prefilled = False
-            return None
-        plan = super().plan(engine)
-        self._prefilled = plan is not None and bool(plan.chunks)
-        return plan
-
-
-def step_s(batch: Composition) -> float:
-    """Published step times, in ms there."""
-    if batch.prefill_tokens:
-        tokens = batch.prefill_tokens
-        squares = 2.0 * batch.attended.prefill_pairs  # Σ L² of whole prompts
-        return 1e-3 * (22.0522 + 0.140509 * tokens + 8.07658e-6 * squares + 1.0 + 2.0 + 1e-4 * tokens)
-    decoders = batch.decode_sequences
-    # The contexts of the log do not include the token of the step itself; ours do.
-    before = batch.attended.decode_tokens - decoders
-    fixed, per_token, per_sequence = (
-        (23.4750, 5.92934e-4, 0.0607269) if decoders < 95 else (20.2064, 4.90773e-4, 0.1200031)
-    )
-    return 1e-3 * (fixed + per_token * (before + decoders) + per_sequence * decoders + 2.0 + 1e-4 * before)
 
 
 def test_a_published_prefill_first_run_is_reproduced_request_by_request() -> None:
@@ -71,16 +36,11 @@ def test_a_published_prefill_first_run_is_reproduced_request_by_request() -> Non
     steps = np.array([int(row["output"]) for row in rows])
     order = np.argsort(arrival, kind="stable")
     offered = Requests(arrival[order], prompt[order], steps[order] + 1, np.zeros(len(rows), dtype=np.int64))
-    cache = CacheShape(TOKENS, 1.0, 0.0, block_tokens=16, watermark=0.0)
-    policy = Policy(
-        serving="colocated", batching="prefill_first", max_batch=512, token_budget=int(TOKENS), memory_watermark=0.0
-    )
-    env = simpy.Environment()
+    forms, limits = forms_of(STEPS)
     log = Log()
-    server = Server(env, system(policy, step_s, cache), offered, log)
-    server.engines[0].planner = WaitsAfterPrefill()
-    env.run()
-    visits = server.recorder.visits()
+    visits = replay_forms(
+        offered, forms, int(limits["cache_tokens"]), int(limits["max_batch"]), 1e-3 * limits["grace_ms"], sink=log
+    )
     ttft = 1e3 * (visits.first_token_s - visits.arrival_s)
     tpot = 1e3 * (visits.last_token_s - visits.first_token_s) / steps[order]
     theirs_ttft = np.array([float(rows[i]["first_token_latency"]) for i in order])
