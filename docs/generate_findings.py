@@ -65,10 +65,11 @@ RUNS = {
     ),
     "ablation": Run(
         "ablation.csv",
-        "hydra-dse compare ablation --set 'models=[nemotronh-4b]' --set search.trials=96 --set search.finalists=1 "
-        "--set simulation.requests=150 --set simulation.tolerance=0.03 "
-        "--set 'workloads=[{workload: hydra-chat, slo: {ttft: 500 ms}}]'",
-        "Nemotron-H-4B under chat, 96 designs a search, 150 requests a run",
+        "hydra-dse compare ablation --set 'models=[nemotronh-4b]' --set search.trials=1200 --set search.pilot=32 "
+        "--set simulation.requests=300 --set simulation.tolerance=0.03 "
+        "--set 'workloads=[{workload: hydra-chat, slo: {ttft: 500 ms}}, "
+        "{workload: hydra-longwriter, slo: {ttft: 2 s}}]'",
+        "Nemotron-H-4B under chat and long answers, 1,200 designs a search, 300 requests a run",
         True,
     ),
     "iso-design": Run(
