@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped_points import points_of
 
 from hydra_dse.config import bundled, load_space
 from hydra_dse.config.finder import find
@@ -118,7 +119,7 @@ def test_building_a_design_takes_less_than_a_quarter_millisecond(hydra: SearchSp
 @pytest.mark.parametrize("name", bundled("spaces"))
 def test_every_shipped_space_stays_inside_its_declared_limits(name: str) -> None:
     space = load_space(name)
-    packages = {id(package): package for package in (space.build(point).package for point in space.points())}
+    packages = {id(package): package for package in (space.build(point).package for point in points_of(space))}
     assert packages
     assert all(package.limits.interposer_mm2 is not None for package in packages.values())
     assert {violation.constraint for package in packages.values() for violation in package_violations(package)} == set()

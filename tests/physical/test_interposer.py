@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from shipped_points import points_of
 
 from hydra_dse.config import bundled, load_design, load_space, load_technology
 from hydra_dse.hardware.components import DieGroup, Package, PackageLimits, Slot
@@ -80,7 +81,8 @@ def test_hydras_links_use_a_tenth_of_the_wires_at_most() -> None:
 def test_every_shipped_space_stays_inside_what_it_declares(name: str) -> None:
     space = load_space(name)
     packages: dict[int, Package] = {}
-    for point in (point for point in space.points() if point["max_batch"] == space.parameters[-1].choices[0]):
+    batch = next(parameter.choices for parameter in space.parameters if parameter.name == "max_batch")
+    for point in (point for point in points_of(space) if point["max_batch"] == batch[0]):
         design = space.build(point)
         packages[id(design.package)] = design.package
     assert [broken for one in packages.values() for broken in package_violations(one)] == []

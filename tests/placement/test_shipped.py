@@ -9,6 +9,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
+from shipped_points import points_of
 
 from hydra_dse.config import bundled, load_design, load_model, load_space
 from hydra_dse.design.nouns import PLACEMENTS, Design
@@ -24,7 +25,7 @@ HYBRID = "nemotron-h-8b"
 
 def few(name: str, count: int = 6) -> list[Design]:
     space = load_space(name)
-    points = list(space.points())
+    points = list(points_of(space))
     return [space.build(points[index]) for index in np.linspace(0, len(points) - 1, count).astype(int)]
 
 
