@@ -24,7 +24,7 @@ def find_simulator(name: str = "serving") -> Evaluator:
     """
     here = extensions.here(GROUP, name)
     if here is not None:
-        return _checked(here, name)
+        return _checked(here, repr(name))
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
         known = f"there are {one_of(sorted(found))}" if found else "none is installed: install hydra-dse with pip"
@@ -39,12 +39,12 @@ def _load(point: EntryPoint) -> Evaluator:
         simulator = point.load()()
     except (ImportError, AttributeError, TypeError) as error:
         raise InputError(Fault(f"simulator {point.name!r} ({point.value}) cannot be loaded: {error}")) from error
-    return _checked(simulator, f"{point.name} ({point.value})")
+    return _checked(simulator, f"{point.name!r} ({point.value})")
 
 
 def _checked(simulator: object, what: str) -> Evaluator:
     if not callable(getattr(simulator, "evaluate", None)):
-        raise InputError(Fault(f"simulator {what!r} has no method 'evaluate'"))
+        raise InputError(Fault(f"simulator {what} has no method 'evaluate'"))
     return cast(Evaluator, simulator)
 
 

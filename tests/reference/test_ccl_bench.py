@@ -76,6 +76,12 @@ NSYS = {
     "total_kernel_time": 4 * (800e-6 + 850e-6),
     "total_trace_time": 3.75e-3,
     "moe_fraction": 0.0,
+    # Summed over both devices and the four steps, in ms.
+    "break_down_steps@communication": 4 * (0.300 + 0.350),
+    "break_down_steps@other": 2 * 4 * 0.500,
+    "break_down_steps@attention": 0.0,
+    "break_down_steps@moe_route": 0.0,
+    "break_down_steps@moe_expert": 0.0,
 }
 
 

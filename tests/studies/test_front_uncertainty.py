@@ -85,7 +85,7 @@ def test_slower_memory_takes_the_stated_share_off_what_a_stack_gives():
 
 
 def test_a_calibration_without_intervals_is_drawn_by_its_relative_error():
-    calibration = _experiment().calibration
+    calibration = _experiment("calibration=default").calibration
     spread = with_intervals(calibration).default
     low, high = spread.intervals["memory.kv"]
     assert np.log(high / low) / 2 == pytest.approx(1.6449 * calibration.default.relative_error, rel=1e-3)
@@ -95,7 +95,7 @@ def test_a_calibration_without_intervals_is_drawn_by_its_relative_error():
 
 @pytest.mark.slow
 def test_a_run_judged_in_two_processes_gives_the_same_bytes_and_more_draws_add_to_fewer(tmp_path):
-    experiment = _experiment()
+    experiment = _experiment("calibration=default")
     for name in ("one", "two"):
         sweep(experiment, tmp_path / name)
     uncertainty(tmp_path / "one", draws=3, candidates=12)
