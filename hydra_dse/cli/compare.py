@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,10 +42,11 @@ def compare(
     """Set the contenders of EXPERIMENT (a file with a section `compare`) side by side in simulation, at equal work."""
     from hydra_dse.cli.progress import StudyBar
     from hydra_dse.studies.comparison import compare as run_comparison
+    from hydra_dse.studies.executor import available_cores
 
     with StudyBar("compare", "cases", quiet or as_json) as bar:
         result = run_comparison(
-            experiment, out, overrides=overrides, quick=quick, workers=workers or os.cpu_count() or 1, resume=resume,
+            experiment, out, overrides=overrides, quick=quick, workers=workers or available_cores(), resume=resume,
             progress=bar, command=["hydra-dse", *sys.argv[1:]], simulator=simulator,
         )  # fmt: skip
     if as_json:

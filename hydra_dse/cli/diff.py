@@ -9,6 +9,8 @@ import click
 from hydra_dse.cli.options import json_option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hydra_dse.studies.run_differences import RunDifference
 
 _MOST_KEYS = 20
@@ -34,7 +36,7 @@ def diff(run_a: str, run_b: str, as_json: bool) -> None:
 
 def _print(found: RunDifference) -> None:
     from hydra_dse.cli.tables import heading, print_table
-    from hydra_dse.studies.run_differences import GAINED, KEPT, LOST, values_text
+    from hydra_dse.studies.run_differences import GAINED, KEPT, LOST
 
     changed = [*found.experiment[:_MOST_KEYS], *found.versions]
     if changed:
@@ -50,6 +52,13 @@ def _print(found: RunDifference) -> None:
     if moved:
         values = ", ".join(heading(name).replace("\n", " ") for name in found.objectives)
         rows = [
-            (item.design, item.change, values_text(item.before), values_text(item.after), item.reason) for item in moved
+            (item.design, item.change, _values_text(item.before), _values_text(item.after), item.reason)
+            for item in moved
         ]
         print_table(f"Front by {values}", ("design", "front", "before", "after", "why"), rows, left=5)
+
+
+def _values_text(values: Mapping[str, float]) -> str:
+    from hydra_dse.results.text import number
+
+    return ", ".join(number(value) for value in values.values()) if values else "not scored"

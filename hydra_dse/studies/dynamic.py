@@ -29,9 +29,8 @@ from hydra_dse.studies.dynamic_files import write_dynamic
 from hydra_dse.studies.dynamic_loads import Load, loads_of, mean_shares, steady
 from hydra_dse.studies.dynamic_simulation import ELASTIC, STATIC, MapRun, MapSimulation, with_map
 from hydra_dse.studies.dynamic_tables import Gain, MapRow, gains_of, rows_of
-from hydra_dse.studies.executor import executor
-from hydra_dse.studies.files import locked
-from hydra_dse.studies.interrupts import STOPS, stopped, uninterrupted
+from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.journaled import journaled
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.run_directory import RunDirectory, open_run
 from hydra_dse.studies.simulators import find_simulator
@@ -90,16 +89,8 @@ def dynamic(
         raise InputError(Fault("a study of task maps needs a section 'dynamic'", path="dynamic"))
     find_simulator()
     run = open_run(Path(run_dir), experiment, resume=resume, command=command)
-    with locked(run.path):
-        journal = CaseJournal(run.path / CASES)
-        try:
-            with executor(workers) as pool:
-                result = _study(experiment, experiment.dynamic, run, journal, pool, progress)
-        except STOPS as cause:
-            kept = f"{len(journal)} finished cases are kept in {run.path}"
-            raise stopped(cause, f"{kept}: continue with --resume") from None
-        run.finish()
-        return result
+    with journaled(run, CASES, workers, "cases") as (journal, pool):
+        return _study(experiment, experiment.dynamic, run, journal, pool, progress)
 
 
 def _study(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from hydra_dse.records import IterationBlock, IterationRecord, Visit
 from hydra_dse.rng import derive
 from hydra_dse.search.estimating import PLACEMENT_SEED
 from hydra_dse.studies.dynamic_loads import Load, loads_of, requests_for
+from hydra_dse.studies.estimating import stored_experiment
 from hydra_dse.studies.simulators import find_simulator
 from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Slo, Workload
@@ -65,7 +65,7 @@ class MapSimulation:
 
     def run(self, run: MapRun) -> dict[str, Any]:
         """Metrics of the run, and counts by phase and time since its start."""
-        experiment = _stored(self.path, self.digest)
+        experiment = stored_experiment(self.path, self.digest)
         settings = experiment.dynamic
         if experiment.calibration is None or settings is None:
             raise InputError(Fault("the experiment has no calibration or no section 'dynamic'", file=self.path))
@@ -162,10 +162,3 @@ class _Visits:
 
     def iteration_block(self, block: IterationBlock) -> None:
         """Drop it."""
-
-
-@lru_cache(maxsize=2)
-def _stored(path: str, digest: str) -> Experiment:
-    from hydra_dse.config import load_experiment
-
-    return load_experiment(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from hydra_dse.design.experiment import Experiment
@@ -84,6 +85,14 @@ def same_experiment(path: str, digest: str) -> Experiment:
             found = "another file there" if file.is_file() else "no such file"
             message = f"the worker on {platform.node()} sees {found}; it must share the run directory and its inputs"
             raise InputError(Fault(message, file=path))
+    return load_experiment(path)
+
+
+@lru_cache(maxsize=2)
+def stored_experiment(path: str, digest: str) -> Experiment:
+    """The experiment of a file, read again by a process only when its digest is another; not for cluster workers."""
+    from hydra_dse.config import load_experiment
+
     return load_experiment(path)
 
 

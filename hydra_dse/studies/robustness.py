@@ -21,9 +21,7 @@ from hydra_dse.results.aggregates import Aggregate
 from hydra_dse.search.references import References, probe_points, references_of
 from hydra_dse.search.scenarios import aggregates, metrics_inside
 from hydra_dse.studies.cases import CaseJournal
-from hydra_dse.studies.executor import executor
-from hydra_dse.studies.files import locked
-from hydra_dse.studies.interrupts import STOPS, stopped
+from hydra_dse.studies.journaled import journaled
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.retuning import Policies, Retuning
 from hydra_dse.studies.robust_files import write_tables
@@ -115,17 +113,9 @@ def robustness(
     if simulate:
         find_simulator()
     run = open_run(Path(run_dir), experiment, resume=resume, command=command)
-    with locked(run.path):
-        journal = CaseJournal(run.path / CASES)
-        try:
-            with executor(workers) as pool:
-                study = _Study(experiment, run, roles, pool, journal, _Meter(experiment, roles, progress), workers)
-                result = study.go(simulate)
-        except STOPS as cause:
-            kept = f"{len(journal)} finished tasks are kept in {run.path}"
-            raise stopped(cause, f"{kept}: continue with --resume") from None
-        run.finish()
-        return result
+    with journaled(run, CASES, workers, "tasks") as (journal, pool):
+        study = _Study(experiment, run, roles, pool, journal, _Meter(experiment, roles, progress), workers)
+        return study.go(simulate)
 
 
 class _Meter:

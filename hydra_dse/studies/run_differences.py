@@ -11,7 +11,6 @@ import yaml
 
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.results.text import number
 from hydra_dse.search.archive import Archive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import FloatArray, dominates
@@ -169,8 +168,3 @@ def _versions(old: Provenance, new: Provenance) -> tuple[tuple[str, str, str], .
 def _inputs(old: Provenance, new: Provenance) -> tuple[str, ...]:
     paths = dict.fromkeys([*old.inputs, *new.inputs])
     return tuple(path for path in paths if old.inputs.get(path) != new.inputs.get(path))
-
-
-def values_text(values: Mapping[str, float]) -> str:
-    """Objective values in one cell."""
-    return ", ".join(number(value) for value in values.values()) if values else "not scored"

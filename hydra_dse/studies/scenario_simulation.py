@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from hydra_dse.design.evaluator import EvaluationOptions
-from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.results import Evaluation, metric
@@ -17,6 +15,7 @@ from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.search.references import References
 from hydra_dse.search.scenarios import PER_TTFT, SATURATION, TTFT, models_of, placed_once
 from hydra_dse.studies.cases import CaseJournal, case_key
+from hydra_dse.studies.estimating import stored_experiment
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.robust_tables import Cell
 from hydra_dse.studies.roles import OWN, WITHOUT, Role
@@ -51,7 +50,7 @@ class ScenarioSimulation:
 
     def evaluate(self, run: Run) -> dict[str, Value]:
         """The metrics of one run that have a value; empty where the design cannot be placed or serve."""
-        experiment = self.references.applied(_stored(self.path, self.digest))
+        experiment = self.references.applied(stored_experiment(self.path, self.digest))
         if experiment.calibration is None:
             raise InputError(Fault("the experiment has no calibration", file=self.path))
         items = {item.name: item for item in experiment.scenarios.items}
@@ -146,10 +145,3 @@ def _values(found: Evaluation) -> dict[str, Value]:
 
 def _simulate(simulation: ScenarioSimulation, run: Run) -> dict[str, Value]:
     return simulation.evaluate(run)
-
-
-@lru_cache(maxsize=2)
-def _stored(path: str, digest: str) -> Experiment:
-    from hydra_dse.config import load_experiment
-
-    return load_experiment(path)

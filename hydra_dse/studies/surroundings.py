@@ -16,6 +16,7 @@ import hydra_dse
 from hydra_dse import extensions
 from hydra_dse.config.finder import bundled, data_root
 from hydra_dse.errors import InputError
+from hydra_dse.studies.executor import available_cores
 from hydra_dse.studies.provenance import git_id
 from hydra_dse.studies.simulators import GROUP, find_simulator
 
@@ -58,7 +59,7 @@ def surroundings() -> Surroundings:
             "python": f"{platform.python_version()} ({sys.executable})",
             "code": str(Path(hydra_dse.__file__).parent),
         },
-        machine={"system": platform.platform(), "cores": str(_cores()), "memory_gib": _memory()},
+        machine={"system": platform.platform(), "cores": str(available_cores()), "memory_gib": _memory()},
         packages=packages,
         simulators={point.name: point.value for point in sorted(entry_points(group=GROUP), key=lambda one: one.name)},
         extensions={
@@ -69,12 +70,6 @@ def surroundings() -> Surroundings:
         data=dict(_data()),
         problems=tuple(_problems(packages)),
     )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory() -> str:
