@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.workload.nouns import Requests
+from simulators.serving.replay import relative_errors
 from simulators.serving.step_replay import DecodeForm, LoggedReplay, StepForms, replay_durations, replay_forms
 
 FloatArray = NDArray[np.float64]
@@ -39,11 +40,7 @@ class Pair:
 
     def errors(self) -> dict[str, float]:
         """Relative errors of the mean and three percentiles."""
-        found = {"mean": float(self.mine.mean() / self.theirs.mean() - 1.0)}
-        for percent in (50, 90, 99):
-            ratio = np.quantile(self.mine, percent / 100) / np.quantile(self.theirs, percent / 100)
-            found[f"p{percent}"] = float(ratio - 1.0)
-        return found
+        return relative_errors(self.mine, self.theirs)
 
     def share_within(self, tolerance: float) -> float:
         """Share of requests within a relative error."""

@@ -6,7 +6,7 @@ All designs of a model and workload get the same requests (common random numbers
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,17 +56,18 @@ def path(folder: Path = RESULTS) -> Path:
     return folder / "designs.csv"
 
 
+def key_of(row: Mapping[str, str]) -> Key:
+    """The key that a stored row has."""
+    return row["model"], row["workload"], tuple(int(row[name]) for name in PARAMETERS)
+
+
 def known(folder: Path = RESULTS) -> dict[Key, tuple[float, float]]:
     """Saturation rates and relative half-widths by design; a design that serves nothing has 0."""
     if not path(folder).exists():
         return {}
     with path(folder).open(newline="") as file:
         return {
-            (row["model"], row["workload"], tuple(int(row[name]) for name in PARAMETERS)): (
-                float(row["saturation_requests_per_s"]),
-                float(row["half"]),
-            )
-            for row in csv.DictReader(file)
+            key_of(row): (float(row["saturation_requests_per_s"]), float(row["half"])) for row in csv.DictReader(file)
         }
 
 

@@ -84,10 +84,7 @@ def known(folder: Path = RESULTS) -> dict[designs.Key, tuple[float, float]]:
         return {}
     with path(folder).open(newline="") as file:
         return {
-            (row["model"], row["workload"], tuple(int(row[name]) for name in PARAMETERS)): (
-                float(row["saturation_requests_per_s"]),
-                float(row["max_rate_requests_per_s"]),
-            )
+            designs.key_of(row): (float(row["saturation_requests_per_s"]), float(row["max_rate_requests_per_s"]))
             for row in csv.DictReader(file)
             if int(row["requests"]) == REQUESTS
         }

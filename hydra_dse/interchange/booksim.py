@@ -50,8 +50,7 @@ def booksim_files(layout: Layout) -> dict[str, str]:
 
 
 def _router_line(layout: Layout, index: int) -> str:
-    neighbours = sorted(b if a == index else a for a, b in layout.edges if index in (a, b))
-    links = "".join(f" router {other} {layout.hop_cycles}" for other in neighbours)
+    links = "".join(f" router {other} {layout.hop_cycles}" for other in layout.neighbours(index))
     return f"router {index} node {index}{links}\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +77,19 @@ class Layout:
         """Payload bytes that a link moves per cycle and direction."""
         return link_capacity(self.package) / CLOCK_HZ
 
+    @cached_property
+    def part_at(self) -> dict[int, int]:
+        """Part in each slot that has one."""
+        return {part.slot: index for index, part in enumerate(self.parts)}
+
     def next_part(self, here: int, target: int) -> int:
         """The part after `here` on the way to `target`; -1 where there is no route."""
         slot = int(self.routes.next_slot[self.parts[here].slot, self.parts[target].slot])
-        return next((index for index, part in enumerate(self.parts) if part.slot == slot), -1)
+        return self.part_at.get(slot, -1)
+
+    def neighbours(self, index: int) -> list[int]:
+        """Parts that a link joins to one, ascending."""
+        return sorted(b if a == index else a for a, b in self.edges if index in (a, b))
 
 
 def layout_of(design: Design, models: Sequence[Model], seed: int, part_w: Sequence[float], conditions: str) -> Layout:

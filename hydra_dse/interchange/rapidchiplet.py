@@ -31,9 +31,9 @@ _FILES = {
 
 def rapidchiplet_files(layout: Layout) -> dict[str, str]:
     """The design file, the eight files it names, a script and a README."""
-    ports = [_ports(layout, index) for index in range(len(layout.parts))]
+    ports = [layout.neighbours(index) for index in range(len(layout.parts))]  # one PHY for each
     technology = technology_of(layout.package)
-    pitch = _pitch(layout, ports)
+    pitch, traffic = _pitch(layout, ports), _traffic(layout)
     data: dict[str, object] = {
         "technologies": _technologies(layout, technology),
         "chiplets": {
@@ -45,8 +45,8 @@ def rapidchiplet_files(layout: Layout) -> dict[str, str]:
         ],
         "packaging": _packaging(pitch, technology),
         "routing_table": {"type": "default", "table": _table(layout)},
-        "traffic_by_unit": {_key([_tuple(a, 0), _tuple(b, 0)]): share for (a, b), share in _traffic(layout).items()},
-        "traffic_by_chiplet": {_tuple(a, b): share for (a, b), share in _traffic(layout).items()},
+        "traffic_by_unit": {_key([_tuple(a, 0), _tuple(b, 0)]): share for (a, b), share in traffic.items()},
+        "traffic_by_chiplet": {_tuple(a, b): share for (a, b), share in traffic.items()},
     }  # fmt: skip
     design = {"design_name": layout.name, **_FILES, "trace": "none", "booksim_config": "none"}
     return {
@@ -73,11 +73,6 @@ def _tuple(*items: object) -> str:
 
 def _node(index: int) -> str:
     return _tuple("chiplet", index)
-
-
-def _ports(layout: Layout, index: int) -> list[int]:
-    """Neighbours of a part, one PHY for each."""
-    return sorted(b if a == index else a for a, b in layout.edges if index in (a, b))
 
 
 def _bits(layout: Layout) -> float:

@@ -96,14 +96,18 @@ class ThermalGrid:
         return number
 
     @cached_property
+    def _die_layer_w_per_mk(self) -> FloatArray:
+        """Conductivity of the layer of dies in each cell: silicon and what lies between, shape (rows, columns)."""
+        share = np.divide(self.silicon, self.inside, out=np.zeros(self.shape), where=self.inside > 0)
+        return share * self.cooling.die.w_per_mk + (1.0 - share) * self.cooling.fill_w_per_mk
+
+    @cached_property
     def _sheets(self) -> FloatArray:
         """Conductivity times thickness of each layer in each cell, W/K, shape (4, rows, columns)."""
         cooling, dies = self.cooling, self.cooling.die
-        share = np.divide(self.silicon, self.inside, out=np.zeros(self.shape), where=self.inside > 0)
-        mixed = share * dies.w_per_mk + (1.0 - share) * cooling.fill_w_per_mk
         sheets = np.empty((4, *self.shape))
         sheets[INTERPOSER] = _sheet(cooling.interposer) * self.inside
-        sheets[DIES] = mixed * dies.thickness_mm / MM_PER_M * self.inside
+        sheets[DIES] = self._die_layer_w_per_mk * dies.thickness_mm / MM_PER_M * self.inside
         sheets[SPREADER], sheets[SINK] = _sheet(cooling.spreader), _sheet(cooling.sink)
         return sheets
 
@@ -111,9 +115,7 @@ class ThermalGrid:
     def _between(self) -> FloatArray:
         """Conductance between each layer and the one above it, W/K, shape (3, rows, columns)."""
         cooling, dies = self.cooling, self.cooling.die
-        share = np.divide(self.silicon, self.inside, out=np.zeros(self.shape), where=self.inside > 0)
-        mixed = share * dies.w_per_mk + (1.0 - share) * cooling.fill_w_per_mk
-        half_die = dies.thickness_mm / MM_PER_M / 2.0 / mixed
+        half_die = dies.thickness_mm / MM_PER_M / 2.0 / self._die_layer_w_per_mk
         area = self.cell_mm2 / MM_PER_M**2
         below = _through(cooling.interposer) / 2.0 + _through(cooling.bumps) + half_die
         above = half_die + _through(cooling.tim) + _through(cooling.spreader) / 2.0

@@ -59,10 +59,8 @@ class Replay:
         found = {}
         for name, (mine, theirs) in self.latencies().items():
             stem, unit = name.rsplit("_", 1)
-            found[f"{stem}_mean_{unit}"] = float(mine.mean() / theirs.mean() - 1.0)
-            for percent in (50, 90, 99):
-                ratio = np.quantile(mine, percent / 100) / np.quantile(theirs, percent / 100)
-                found[f"{stem}_p{percent}_{unit}"] = float(ratio - 1.0)
+            for statistic, error in relative_errors(mine, theirs).items():
+                found[f"{stem}_{statistic}_{unit}"] = error
         return found
 
     def timeline_rms(self) -> dict[str, float]:
@@ -75,6 +73,15 @@ class Replay:
             "kv_share": (self.cache_share, self.recorded.cache_share),
         }
         return {name: float(np.sqrt(np.mean((mine - theirs) ** 2))) for name, (mine, theirs) in pairs.items()}
+
+
+def relative_errors(mine: FloatArray, theirs: FloatArray) -> dict[str, float]:
+    """Signed relative errors of the mean and of three percentiles of one latency."""
+    found = {"mean": float(mine.mean() / theirs.mean() - 1.0)}
+    for percent in (50, 90, 99):
+        ratio = np.quantile(mine, percent / 100) / np.quantile(theirs, percent / 100)
+        found[f"p{percent}"] = float(ratio - 1.0)
+    return found
 
 
 def replay(
