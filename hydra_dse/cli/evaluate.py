@@ -172,30 +172,30 @@ def estimate(
     loaded, served = load_pair(design, workload, model, overrides)
     if max_rate and not served.promises:
         raise InputError(Fault(f"workload {served.name!r} states no SLO; add --set workload.slo.ttft=…", "--max-rate"))
-    explanation = None
+    efficiencies, explanation = load_calibration(calibration), None
     if explained:
         from hydra_dse.estimator.explain import explain
 
-        evaluation, explanation = explain(loaded, served, load_calibration(calibration))
+        evaluation, explanation = explain(loaded, served, efficiencies)
     if max_rate or not explained:
-        [evaluation] = evaluate([loaded], served, load_calibration(calibration), max_rate=max_rate, temperature=True)
+        [evaluation] = evaluate([loaded], served, efficiencies, max_rate=max_rate, temperature=True)
     if draws:
         from hydra_dse.estimator.calibration_draws import posterior
 
-        drawn = posterior([loaded], served, load_calibration(calibration), draws).table.evaluation(0)
+        drawn = posterior([loaded], served, efficiencies, draws).table.evaluation(0)
         evaluation = replace(evaluation, intervals=drawn.intervals)
     provenance: dict[str, object] = {
         "design": design, "identity": loaded.identity, "workload": workload, "model": _models(served),
         "calibration": calibration, "overrides": list(overrides),
-        "operators": basis_json(loaded, served, load_calibration(calibration)),
+        "operators": basis_json(loaded, served, efficiencies),
     }  # fmt: skip
-    twin = with_fp32_state(loaded, served, load_calibration(calibration))
+    twin = with_fp32_state(loaded, served, efficiencies)
     title = f"{loaded.name or design} under {served.name}"
     show(evaluation, title, provenance, as_json, explanation, fp32_state=twin)
     if not as_json:
         if twin is not None and loaded.precision is not None:
             print_beside(evaluation, twin, loaded.precision.state)
-        print_basis(loaded, served, load_calibration(calibration))
+        print_basis(loaded, served, efficiencies)
 
 
 @click.command()

@@ -236,6 +236,18 @@ class Package:
         """Number of memory stacks."""
         return sum(group.count for group in self.memories)
 
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Group of every component, dies first, then stacks."""
+        groups: tuple[DieGroup | MemoryGroup, ...] = (*self.dies, *self.memories)
+        return tuple(group.name for group in groups for _ in range(group.count))
+
+    @property
+    def footprints_mm2(self) -> tuple[float, ...]:
+        """Area that every component takes on the interposer, in the same order."""
+        dies = [group.chiplet.area_mm2 for group in self.dies for _ in range(group.count)]
+        return (*dies, *(group.stack.footprint_mm2 for group in self.memories for _ in range(group.count)))
+
     def die_indices(self, group_name: str) -> tuple[int, ...]:
         """Component indices of a die group."""
         start = 0

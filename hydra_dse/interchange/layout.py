@@ -110,10 +110,8 @@ def layout_of(design: Design, models: Sequence[Model], seed: int, part_w: Sequen
         raise InputError(Fault("cannot be placed: " + "; ".join(str(one) for one in violations), design.name or None))
     package, slots = placed.package, placed.placement.slots
     load = LinkLoad(package, placed.placement)
-    names = [group.name for group in package.dies for _ in range(group.count)]
-    names += [group.name for group in package.memories for _ in range(group.count)]
     parts = []
-    for index, (name, slot) in enumerate(zip(names, slots, strict=True)):
+    for index, (name, slot) in enumerate(zip(package.component_names, slots, strict=True)):
         at = package.topology.slots[slot]
         memory = index >= package.die_count
         parts.append(

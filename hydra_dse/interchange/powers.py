@@ -22,11 +22,9 @@ def powers_of(design: Design, workload: Workload, calibration: CalibrationSet) -
         reasons = "; ".join(str(one) for one in evaluation.violations)
         raise InputError(Fault(f"has no estimated power: {reasons}", design.name or None))
     rows = {row.part: row for row in explanation.package.parts}
-    counts = [(group.name, group.count) for group in design.package.dies]
-    counts += [(group.name, group.count) for group in design.package.memories]
-    each = [(rows[name].dynamic_w + rows[name].static_w) / count for name, count in counts for _ in range(count)]
-    named = {name for name, _ in counts}
-    shared = sum(row.dynamic_w + row.static_w for name, row in rows.items() if name not in named) / len(each)
+    names = design.package.component_names
+    each = [(rows[name].dynamic_w + rows[name].static_w) / rows[name].count for name in names]
+    shared = sum(row.dynamic_w + row.static_w for name, row in rows.items() if name not in names) / len(each)
     load = evaluation.metrics.get("load")
     at = f"load {load:.3g}" if load is not None else "the offered load"
     return [watts + shared for watts in each], f"means under {workload.name} at {at}, estimated"

@@ -256,6 +256,5 @@ def solve_package(package: Package, slots: tuple[int, ...], dynamic_w: FloatArra
 
 def _dies(package: Package, slots: tuple[int, ...]) -> dict[int, Rectangle]:
     """Silicon by slot."""
-    areas = [group.chiplet.area_mm2 for group in package.dies for _ in range(group.count)]
-    areas += [group.stack.footprint_mm2 for group in package.memories for _ in range(group.count)]
-    return {slot: Rectangle.of(package.topology.slots[slot], area) for slot, area in zip(slots, areas, strict=True)}
+    areas = zip(slots, package.footprints_mm2, strict=True)
+    return {slot: Rectangle.of(package.topology.slots[slot], area) for slot, area in areas}

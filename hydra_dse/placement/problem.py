@@ -66,9 +66,7 @@ class Problem:
         if topology.kind != "floorplan":
             return None
         room = np.array([slot.width_mm * slot.height_mm for slot in topology.slots])
-        areas = [group.chiplet.area_mm2 for group in self.package.dies for _ in range(group.count)]
-        areas += [group.stack.footprint_mm2 for group in self.package.memories for _ in range(group.count)]
-        return np.array(areas)[:, None] <= room * _FIT_TOLERANCE
+        return np.array(self.package.footprints_mm2)[:, None] <= room * _FIT_TOLERANCE
 
     @cached_property
     def graph(self) -> Graph:

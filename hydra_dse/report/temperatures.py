@@ -25,8 +25,7 @@ def slot_temperatures(placed: Design, found: PackageRow | None) -> dict[int, flo
         return {}
     slots = placed.placement.slots
     power = {part.part: part for part in found.parts}
-    watts = [power[group.name].dynamic_w / group.count for group in package.dies for _ in range(group.count)]
-    watts += [power[group.name].dynamic_w / group.count for group in package.memories for _ in range(group.count)]
+    watts = [power[name].dynamic_w / power[name].count for name in package.component_names]
     degrees = np.zeros(len(package.topology.slots))
     for edge in package.topology.edges:
         degrees[list(edge)] += 1.0

@@ -80,8 +80,8 @@ def decompose(study: Decomposition, told: Callable[[int, int, str], None] | None
         NothingFeasible: no row of a load is feasible throughout.
     """
     rows: list[EffectRow] = []
+    designs = list(_designs(study))
     for number, load in enumerate(study.loads):
-        designs = list(_designs(study))
         tokens, ttft = at_shares(designs, load.requests, study.calibration, study.shares, study.seed)
         responses = {"saturation": tokens, **{f"ttft_at_{share:g}": ttft[share] for share in study.shares}}
         for name, values in responses.items():
