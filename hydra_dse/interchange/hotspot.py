@@ -1,6 +1,6 @@
 """HotSpot: floorplan, power trace and configuration (github.com/uvahotspot/HotSpot).
 
-The floorplan is a line per block: name, width, height, left x, bottom y, in metres; the power trace names the blocks
+Layers, sink and ambient are those of the package's cooling.  The floorplan is a line per block: name, width, height, left x, bottom y, in metres; the power trace names the blocks
 and gives a line of watts.  HotSpot wants the die covered, so gaps become blocks without power.
 """
 
@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from hydra_dse.hardware.technology import Cooling
 from hydra_dse.interchange.layout import Layout, Part
+from hydra_dse.physical import technology_of
+from hydra_dse.physical.area import interposer_size_mm
 
 Box = tuple[float, float, float, float]
 _TOUCH = 1e-9
-_DIE_M, _SPREADER, _SINK = 0.775e-3, 1.0, 2.0  # a full-thickness wafer; spreader and sink in sides of the floorplan
-_AMBIENT_K = 318.15
+_ZERO_C_IN_K = 273.15
+_MM_PER_M = 1e3
 
 
 def hotspot_files(layout: Layout) -> dict[str, str]:
@@ -23,12 +26,16 @@ def hotspot_files(layout: Layout) -> dict[str, str]:
     fill = [(f"fill_{index}", box) for index, box in enumerate(_gaps([box for _, box in blocks]))]
     powers = [part.power_w for part in layout.parts] + [0.0] * len(fill)
     everything = [*blocks, *fill]
-    side = max(max(box[1], box[3]) for _, box in everything)
+    cooling = technology_of(layout.package).cooling
+    # HotSpot refuses a spreader smaller than the die layer, which is the floorplan here.
+    side_mm = max(
+        *interposer_size_mm(layout.package.topology), *(_MM_PER_M * max(box[1], box[3]) for _, box in everything)
+    )
     names = "\t".join(name for name, _ in everything)
     return {
         "package.flp": "".join(_line(name, box) for name, box in everything),
         "package.ptrace": names + "\n" + "\t".join(f"{power:.6g}" for power in powers) + "\n",
-        "hotspot.config": "".join(f"\t\t-{key}\t{value}\n" for key, value in _config(side).items()),
+        "hotspot.config": "".join(f"\t\t-{key}\t{value}\n" for key, value in _config(cooling, side_mm).items()),
         "run.sh": "#!/bin/sh\n# HOTSPOT: the HotSpot binary\n"
         'cd "$(dirname "$0")" && "${HOTSPOT:-hotspot}" -c hotspot.config '
         "-f package.flp -p package.ptrace -model_type grid -steady_file package.steady\n",
@@ -83,14 +90,16 @@ def _line(name: str, box: Box) -> str:
     return f"{name}\t{right - left:.9g}\t{top - bottom:.9g}\t{left:.9g}\t{bottom:.9g}\n"
 
 
-def _config(side_m: float) -> dict[str, str]:
-    return {
-        "t_chip": f"{_DIE_M:g}",
-        "s_spreader": f"{_SPREADER * side_m:g}",
-        "s_sink": f"{_SINK * side_m:g}",
-        "ambient": f"{_AMBIENT_K:g}",
-        "init_temp": f"{_AMBIENT_K:g}",
-    }
+def _config(cooling: Cooling, side_mm: float) -> dict[str, str]:
+    """HotSpot's names of the layers, in SI units; spreader and sink are squares that overhang the longer side."""
+    spread_m = (side_mm + 2.0 * cooling.overhang_mm) / _MM_PER_M
+    ambient_k = cooling.ambient_c + _ZERO_C_IN_K
+    layers = {"chip": cooling.die, "interface": cooling.tim, "spreader": cooling.spreader, "sink": cooling.sink}
+    values = {f"t_{name}": layer.thickness_mm / _MM_PER_M for name, layer in layers.items()}
+    values |= {f"k_{name}": layer.w_per_mk for name, layer in layers.items()}
+    values |= {"s_spreader": spread_m, "s_sink": spread_m, "r_convec": cooling.sink_k_per_w}
+    values |= {"ambient": ambient_k, "init_temp": ambient_k}
+    return {name: f"{value:g}" for name, value in values.items()}
 
 
 def _readme(layout: Layout, total_w: float) -> str:
@@ -99,6 +108,7 @@ def _readme(layout: Layout, total_w: float) -> str:
 `run.sh` writes steady temperatures to `package.steady` (kelvin). Blocks are slots of the package, with
 {total_w:.1f} W in all: {layout.conditions}. `fill_*` are gaps without power.
 
-What HotSpot does otherwise: one silicon layer under one spreader and sink with its own materials; our dies, stacks and
-interposer have layers of their own, and leakage follows temperature.
+Die, interface, spreader, sink, its resistance and ambient are those of the package's cooling. What HotSpot does
+otherwise: silicon without gaps where we have fill between dies, heat capacities of its own (steady temperatures do not
+need them), no interposer and bumps below, no stacks of DRAM, and no leakage that follows temperature.
 """

@@ -13,8 +13,11 @@ import pytest
 
 from hydra_dse.config import load_design, load_model
 from hydra_dse.errors import InputError
+from hydra_dse.hardware.technology import Solid
 from hydra_dse.interchange import FORMATS, Layout, layout_of
 from hydra_dse.network_load import link_capacity
+from hydra_dse.physical import technology_of
+from hydra_dse.physical.area import interposer_size_mm
 
 POWERS = np.linspace(1.0, 20.0, 24)
 
@@ -53,6 +56,26 @@ def test_a_hotspot_power_trace_holds_all_of_the_power(layout: Layout) -> None:
     names, values = files["package.ptrace"].splitlines()
     assert names.split("\t") == [line.split("\t")[0] for line in files["package.flp"].splitlines()]
     assert sum(map(float, values.split("\t"))) == pytest.approx(POWERS.sum(), rel=1e-5)
+
+
+def test_hotspot_is_told_the_layers_sink_and_ambient_of_the_package(layout: Layout) -> None:
+    thick = replace(cooling := technology_of(layout.package).cooling, die=Solid(0.5, 120.0), ambient_c=20.0)
+    technology = replace(technology_of(layout.package), cooling=thick)
+    warm = replace(layout, package=replace(layout.package, technology=technology))
+    plain, changed = hotspot_options(layout), hotspot_options(warm)
+    assert plain["ambient"] == plain["init_temp"] == pytest.approx(cooling.ambient_c + 273.15)
+    assert (changed["t_chip"], changed["k_chip"], changed["ambient"]) == pytest.approx((0.5e-3, 120.0, 293.15))
+    assert plain["r_convec"] == pytest.approx(cooling.sink_k_per_w)
+    assert [plain[f"t_{name}"] for name in ("interface", "spreader", "sink")] == pytest.approx(
+        [layer.thickness_mm * 1e-3 for layer in (cooling.tim, cooling.spreader, cooling.sink)]
+    )
+    wide_m = max(interposer_size_mm(layout.package.topology)) * 1e-3
+    assert plain["s_spreader"] == plain["s_sink"] == pytest.approx(wide_m + 2e-3 * cooling.overhang_mm, rel=1e-5)
+
+
+def hotspot_options(layout: Layout) -> dict[str, float]:
+    lines = FORMATS["hotspot"](layout)["hotspot.config"].splitlines()
+    return {name.removeprefix("-"): float(value) for name, value in (line.split() for line in lines)}
 
 
 def test_a_booksim_network_has_every_link_from_both_sides(layout: Layout) -> None:
