@@ -1,7 +1,8 @@
 """HotSpot: floorplan, power trace and configuration (github.com/uvahotspot/HotSpot).
 
-Layers, sink and ambient are those of the package's cooling.  The floorplan is a line per block: name, width, height, left x, bottom y, in metres; the power trace names the blocks
-and gives a line of watts.  HotSpot wants the die covered, so gaps become blocks without power.
+Layers, sink and ambient are those of the package's cooling.  The floorplan is a line per block: name, width, height,
+left x, bottom y, in metres; the power trace names the blocks and gives a line of watts.  HotSpot wants the die covered,
+so gaps become blocks without power.
 """
 
 from __future__ import annotations
