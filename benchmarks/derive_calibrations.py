@@ -49,6 +49,7 @@ def _section(base: Calibration, found: Mapping[str, Derived], indent: int) -> li
     if "collective_overhead" in found:
         lines += [f"{pad}collective_overhead: {_seconds(found['collective_overhead'])}\n"]
     lines += [f"{pad}{name}: {_plain(found[name])}\n" for name in ("half_width", "stage_imbalance") if name in found]
+    lines += [f"{pad}kv_access: {_plain(found['kv_access'])} B\n"]
     lines += [f"{pad}relative_error: {base.relative_error}\n", f"{pad}intervals:\n"]
     named = [name for name in PARAMETERS if name in found]
     lines += [f"{pad}  {name}: [{_short(found[name].low)}, {_short(found[name].high)}]\n" for name in named]

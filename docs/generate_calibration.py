@@ -303,7 +303,7 @@ def modelled() -> str:
             return next(found for key, found in part.compute.items() if key.value == rest)
         if kind == "memory":
             return part.memory[rest]
-        return float(getattr(part, name if hasattr(part, name) else f"{name}_s"))
+        return float(next(getattr(part, name + unit) for unit in ("", "_s", "_bytes") if hasattr(part, name + unit)))
 
     rows = [
         (f"`{name}`", f"{value(measured, name):.3g}", f"{low:.3g} – {high:.3g}", f"{value(assumed, name):.3g}")

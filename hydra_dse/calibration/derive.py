@@ -4,7 +4,8 @@ Dies of a package are not GPUs and have not been built.  What transfers is state
 
 - GEMM classes: share of peak of WSE-2 matrix kernels × the largest share of the wafer's elements that a compilation
   uses (*core allocation*), and the width at which half of it is reached.  Compiler estimates of a dataflow machine.
-- Attention on prompts of 4,096 tokens, and memory by access kind: GPU tables, so GPU memory controllers.
+- Attention on prompts of 4,096 tokens, memory by access kind, and the start of an access to KV (in bytes that take as
+  long, since it is about the same of both chips): GPU tables, so GPU memory controllers.
 - Launch and collective: what a decode step of an 8-RDU server takes beyond its weights at 85 to 100 % of the
   bandwidth, over the operators and all-reduces of 32 layers.  Their sum is identified, the split is not: both get the
   same, half of the upper bound.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hydra_dse.calibration.access import half_size_bytes
 from hydra_dse.calibration.chips import chip_figures
 from hydra_dse.calibration.dataflow_forms import STREAM
 from hydra_dse.calibration.kernel_forms import KERNEL_FORMS
@@ -55,6 +57,7 @@ def derived(fits: FittedChips) -> dict[str, Derived]:
     found["memory.state"] = _over([_parameter(fits, chip, key, "moved") for chip, key in states])
     streams = [(chip, key) for chip in GPUS for key in ("convolution-gdn", "convolution-kda")]
     found["memory.activations"] = _over([_parameter(fits, chip, key, "streamed") for chip, key in streams])
+    found["kv_access"] = _over([_access(fits, chip) for chip in GPUS], limit=np.inf)
     found |= _launches(fits)
     width = fits.chips["wse-2"]["wse-utilisation-fc"].parameters["half_width"]
     found["half_width"] = Derived(width.value, width.low, width.high, "transferred")
@@ -69,9 +72,9 @@ def derived_gpu(fits: FittedChips) -> dict[str, Derived]:
     found["compute.attention"] = _over([_prefill(fits, chip) for chip in GPUS], "fitted")
     found["compute.ssm_scan"] = _over([_parameter(fits, "b200", "chunk-scan-mamba2", "share")], "fitted")
     transferred = derived(fits)
-    for kind in ("weights", "kv", "state", "activations"):
-        memory = transferred[f"memory.{kind}"]
-        found[f"memory.{kind}"] = Derived(memory.value, memory.low, memory.high, "fitted")
+    for name in ("memory.weights", "memory.kv", "memory.state", "memory.activations", "kv_access"):
+        memory = transferred[name]
+        found[name] = Derived(memory.value, memory.low, memory.high, "fitted")
     floors = [_parameter(fits, chip, "gemm-bf16", "floor") for chip in GPUS]
     found["operator_overhead"] = _over(floors, "fitted", limit=np.inf)
     return found
@@ -80,6 +83,14 @@ def derived_gpu(fits: FittedChips) -> dict[str, Derived]:
 def _parameter(fits: FittedChips, chip: str, key: str, name: str) -> tuple[float, float, float]:
     found = fits.chips[chip][key].parameters[name]
     return found.value, found.low, found.high
+
+
+def _access(fits: FittedChips, chip: str) -> tuple[float, float, float]:
+    """Bytes of KV that stream in the time that the start of one access takes."""
+    parameters, figures = fits.chips[chip]["decode-attention"].parameters, chip_figures(chip)
+    entry = parameters["entry"]
+    value = half_size_bytes(parameters, figures.memory_bytes_per_s)
+    return value, value * entry.low / entry.value, value * entry.high / entry.value
 
 
 def _over(found: list[tuple[float, float, float]], basis: str = "transferred", limit: float = 1.0) -> Derived:

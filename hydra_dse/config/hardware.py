@@ -166,6 +166,7 @@ def _one_calibration(name: str, section: CalibrationSection) -> Calibration:
         half_width=section.half_width,
         collective_overhead_s=section.collective_overhead,
         stage_imbalance=section.stage_imbalance,
+        kv_access_bytes=section.kv_access,
         intervals=dict(section.intervals),
         basis={name: str(basis) for name, basis in section.basis.items()},
         ranges=dict(section.ranges),

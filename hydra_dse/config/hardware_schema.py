@@ -234,6 +234,7 @@ class CalibrationSection(Section):
     half_width: NonNegativeNumber = 0.0
     collective_overhead: Seconds = 0.0
     stage_imbalance: Annotated[float, Field(ge=1.0)] = 1.0
+    kv_access: Bytes = 0.0
     intervals: dict[str, tuple[NonNegativeNumber, NonNegativeNumber]] = Field(default_factory=dict)
     basis: dict[str, Literal["measured", "fitted", "transferred", "assumption"]] = Field(default_factory=dict)
     ranges: dict[str, tuple[NonNegativeNumber, NonNegativeNumber]] = Field(default_factory=dict)

@@ -151,6 +151,7 @@ def _moved(part: Calibration, quantiles: dict[str, float]) -> Calibration:
         half_width=at("half_width", part.half_width),
         collective_overhead_s=at("collective_overhead", part.collective_overhead_s),
         stage_imbalance=max(at("stage_imbalance", part.stage_imbalance), 1.0),
+        kv_access_bytes=at("kv_access", part.kv_access_bytes),
     )
 
 

@@ -23,6 +23,7 @@ class Calibration:
         half_width: width of a GEMM's slice on a die at which half of its share of peak is reached; 0 = no effect.
         collective_overhead_s: further fixed cost of an operator that gathers from or reduces over several dies.
         stage_imbalance: factor on the work of dies that form stages of a pipeline.
+        kv_access_bytes: bytes of traffic that the start of one access to KV (of one sequence and head) costs in time.
         intervals: 90 % interval by parameter: `"compute.mlp"`, `"memory.kv"`, `"operator_overhead"`, ….
         basis: what a parameter rests on, by the same names (`BASES`); `"assumption"` where it is not named.
         ranges: lowest and highest value measured, by what it is: `"rows"`, `"context"`, `"prompt"`.
@@ -38,6 +39,7 @@ class Calibration:
     half_width: float = 0.0
     collective_overhead_s: float = 0.0
     stage_imbalance: float = 1.0
+    kv_access_bytes: float = 0.0
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     basis: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -48,7 +50,7 @@ BASES = ("measured", "fitted", "transferred", "assumption")
 """Measured on this kind of die; fitted to tables of it; fitted on another kind of chip; assumed (a bare roofline)."""
 
 
-FIXED = ("operator_overhead", "iteration_overhead", "half_width", "collective_overhead", "stage_imbalance")
+FIXED = ("operator_overhead", "iteration_overhead", "half_width", "collective_overhead", "stage_imbalance", "kv_access")
 PARAMETERS = (
     *(f"compute.{kind.value}" for kind in OperatorClass),
     *(f"memory.{kind}" for kind in ACCESS_KINDS),

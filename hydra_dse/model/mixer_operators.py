@@ -60,6 +60,7 @@ def _attention(mixer: Attention, hidden: int) -> list[Operator]:
         + (SILU_FLOPS * outputs if mixer.output_gate else 0.0),
         matmul_flops_per_pair=2.0 * mixer.heads * (mixer.head_dim + mixer.values),
         kv_elements_per_token=cached,
+        kv_heads=mixer.kv_heads,
         kv_writes=mixer.keeps_kv,
         window=mixer.window,
         activation_elements_per_token=queries + cached + outputs,
@@ -112,6 +113,7 @@ def _latent_attention(mixer: LatentAttention, hidden: int) -> list[Operator]:
         matmul_flops_per_pair=2.0 * heads * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim),
         matmul_flops_per_decode_pair=2.0 * heads * (2 * mixer.kv_rank + mixer.rope_dim),
         kv_elements_per_token=latent,
+        kv_heads=1,
         activation_elements_per_token=queries + latent + outputs,
         parallel_units=heads,
     )

@@ -87,6 +87,8 @@ class Demand:
     state_read_bytes: Number
     state_write_bytes: Number
     activation_bytes: Number
+    kv_accesses: Number = 0.0
+    """Reads of the KV of one sequence and head: each costs its start, whatever its size."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Operator:
         matmul_flops_per_decode_pair: the same in decode where it differs (absorbed latent attention), else None.
         reduce_width, output_width: inner and outer dimension of the GEMM (0 = none): array utilisation.
         kv_elements_per_token: KV-cache elements written per token and read per context token.
+        kv_heads: heads whose KV a sequence reads, each on its own.
         kv_writes: whether it writes its KV (False where a layer reuses another's cache).
         state_elements, conv_state_elements: recurrent state per sequence, read and written each iteration.
         window: attention window in tokens, None = unlimited.
@@ -135,6 +138,7 @@ class Operator:
     reduce_width: int = 0
     output_width: int = 0
     kv_elements_per_token: float = 0.0
+    kv_heads: int = 0
     kv_writes: bool = True
     state_elements: float = 0.0
     conv_state_elements: float = 0.0
@@ -173,6 +177,7 @@ class Operator:
             state_read_bytes=_sum_of((state, batch.sequences)),
             state_write_bytes=_sum_of((state, batch.sequences)),
             activation_bytes=rows * self.activation_elements_per_token * precision.activation_bytes,
+            kv_accesses=_sum_of((self.kv_heads, batch.sequences)),
         )
 
     @property

@@ -34,6 +34,7 @@ class DieRates:
         shape_efficiency: pairs (rows, share of peak) that replace the tile rule where given.
         half_width: width of a GEMM's slice at which half of its share of peak is reached; 0 = no effect.
         collective_overhead_s: further fixed cost of an operator that gathers or reduces over several dies.
+        kv_access_bytes: bytes of traffic that the start of an access to KV costs in time.
     """
 
     style: str
@@ -54,11 +55,12 @@ class DieRates:
     shape_efficiency: tuple[tuple[float, float], ...] = ()
     half_width: float = 0.0
     collective_overhead_s: float = 0.0
+    kv_access_bytes: float = 0.0
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What must be equal for two rates to be stacked into one."""
-        return self.style, self.shape_efficiency, self.half_width, self.collective_overhead_s
+        return self.style, self.shape_efficiency, self.half_width, self.collective_overhead_s, self.kv_access_bytes
 
     def faster(self, factor: float) -> DieRates:
         """The rates of a die whose compute and SRAM run `factor` times as fast."""
@@ -103,6 +105,7 @@ def die_rates(chiplet: Chiplet, calibrations: CalibrationSet, precision: Precisi
         shape_efficiency=chiplet.shape_efficiency,
         half_width=calibration.half_width,
         collective_overhead_s=calibration.collective_overhead_s,
+        kv_access_bytes=calibration.kv_access_bytes,
     ).faster(1.0 / calibration.stage_imbalance if stages > 1 else 1.0)
 
 
@@ -135,6 +138,7 @@ def stack_rates(rates: Sequence[DieRates]) -> DieRates:
         shape_efficiency=first.shape_efficiency,
         half_width=first.half_width,
         collective_overhead_s=first.collective_overhead_s,
+        kv_access_bytes=first.kv_access_bytes,
         compute={kind: _column(rate.compute[kind] for rate in rates) for kind in first.compute},
         memory={kind: _column(rate.memory[kind] for rate in rates) for kind in first.memory},
         **columns,
@@ -162,6 +166,7 @@ def rows_of(rates: DieRates, rows: slice | NDArray[np.int64]) -> DieRates:
         shape_efficiency=rates.shape_efficiency,
         half_width=rates.half_width,
         collective_overhead_s=rates.collective_overhead_s,
+        kv_access_bytes=rates.kv_access_bytes,
         compute={kind: np.asarray(value)[rows] for kind, value in rates.compute.items()},
         memory={kind: np.asarray(value)[rows] for kind, value in rates.memory.items()},
         **{name: np.asarray(getattr(rates, name))[rows] for name in _NUMBERS},

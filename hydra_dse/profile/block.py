@@ -119,6 +119,7 @@ class PoolBlock:
         costs = self.linear.costs(part, where, shape, totals=True)
         dies, patterns, kinds = self.linear.die_j(part, where, shape), costs.pattern_bytes, costs.kind_bytes
         lumped: Number = 0.0
+        own = dies.sum(axis=1)
         if self.linear.left:
             left = Evaluation(self, _turned(part), where, self.linear.left)
             dies = dies + np.stack([np.broadcast_to(one, shape[::-1]).T for one in left.each_die_j()], axis=1)
@@ -127,6 +128,8 @@ class PoolBlock:
         times = np.asarray(in_flight).reshape(-1, 1)
         per_kind = np.repeat(self.site_j[:, where].T, [1, 2] * (len(self.site_j) // 2), axis=1)
         memory = (per_kind[:, :, None] * kinds).sum(axis=1) + lumped
+        if any(rates.table.kv_access_bytes > 0 for rates in self.rates):
+            memory = costs.energy_j - own + lumped  # `kinds` hold the starts of accesses, which move nothing
         links = (self.hop_j[:, where].T[:, None] @ patterns)[:, 0]
         return Spent({name: dies[:, n] * times for n, name in enumerate(self.names)}, memory * times, links * times)
 

@@ -58,6 +58,7 @@ class DemandForms:
     kv_write_bytes: Form
     state_bytes: Form
     activation_bytes: Form
+    kv_accesses: Form
 
 
 def forms_of(operator: Operator, precision: Precision) -> DemandForms:
@@ -87,6 +88,7 @@ def forms_of(operator: Operator, precision: Precision) -> DemandForms:
         kv_write_bytes=_form((tokens, kv if operator.kv_writes else 0.0)),
         state_bytes=_form((Feature("sequences"), state)),
         activation_bytes=_form((rows, operator.activation_elements_per_token * precision.activation_bytes)),
+        kv_accesses=_form((Feature("sequences"), operator.kv_heads)),
     )
 
 

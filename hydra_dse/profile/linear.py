@@ -160,7 +160,7 @@ class _Maker:
             if of_die is None:
                 return None
             own += of_die
-        moved, by_kind = [form for _, form in self.pattern_forms(number)], self.kind_forms(number)
+        moved, by_kind = [form for _, form in self.pattern_forms(number)], self.busy_forms(number)
         own += [_weighted(link_s[:, link], moved) for link in range(link_s.shape[1])]
         own += [_weighted(site_s[:, site], [by_kind[kind] for kind in kinds]) for site in range(site_s.shape[1])]
         if not all(np.isfinite(factor).all() for form in own for factor in form.values()):
@@ -259,6 +259,14 @@ class _Maker:
             base + 2: scaled(forms.state_bytes, 2.0),
         }
 
+    def busy_forms(self, number: int) -> dict[int, Form]:
+        """Bytes by access kind for the time they take: the starts of accesses to KV count as the bytes they cost."""
+        found, group = self.kind_forms(number), self.table.operators[number].group
+        start = max(self.rates[die].kv_access_bytes for die in self.table.group_dies[group])
+        if start > 0.0:
+            found[3 * group + 1] = added(found[3 * group + 1], scaled(self.forms[number].kv_accesses, start))
+        return found
+
     def times(self, numbers: Sequence[int]) -> list[Form]:
         """Overheads and latencies of the operators of each group, and the overhead of an iteration."""
         found: list[Form] = [{} for _ in self.table.group_dies]
@@ -273,7 +281,7 @@ class _Maker:
         return [*found, {Feature("runs"): iteration}]
 
     def totals(self, numbers: Sequence[int]) -> list[Form]:
-        """Energy but for the links', bytes by pattern, and bytes by access kind, of all instances."""
+        """Energy but for the links', bytes by pattern, and by access kind as in `busy_forms`, of all instances."""
         patterns: list[Form] = [{} for _ in range(self.table.link_s.shape[1])]
         kinds: list[Form] = [{} for _ in range(self.table.site_s.shape[1])]
         energy: Form = {}
@@ -282,8 +290,9 @@ class _Maker:
             count, group = mapped.operator.count, mapped.group
             for pattern, form in self.pattern_forms(number):
                 patterns[pattern] = added(patterns[pattern], scaled(form, count))
-            for kind, form in self.kind_forms(number).items():
+            for kind, form in self.busy_forms(number).items():
                 kinds[kind] = added(kinds[kind], scaled(form, count))
+            for kind, form in self.kind_forms(number).items():
                 joules = self.table.site_j[2 * group + (kind % 3 > 0)]
                 energy = added(energy, scaled(form, count * joules))
             for die in self.table.group_dies[group]:

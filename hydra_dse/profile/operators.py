@@ -123,6 +123,7 @@ class Evaluation:
             self._add_experts(index, terms, terms.experts, demand)
             return
         patterns, kinds = self._bytes(index, terms, demand)
+        moved, kinds = kinds, self._with_accesses(terms, kinds, demand)
         compute, overhead = self._compute_s(index, terms, demand)
         busiest = largest([compute, worst(terms.site_s[..., self.rows], kinds)])
         busiest = largest([busiest, worst(terms.link_s[..., self.rows], patterns)])
@@ -132,7 +133,7 @@ class Evaluation:
         if self.totals:
             group = terms.mapped.group
             self.group_s[group] = self.group_s[group] + time
-            self._account(terms, patterns, kinds)
+            self._account(terms, patterns, kinds, moved)
             self._add_energy(terms, demand)
 
     def _add_experts(self, index: int, terms: OperatorTerms, table: ExpertTable, demand: Demand) -> None:
@@ -169,6 +170,16 @@ class Evaluation:
         size = 3 * len(self.block.group_dies)
         patterns = [held[p - 3 * group] if p < size else next(moved) for p in terms.patterns]
         return patterns, [kinds[kind - 3 * group] for kind in terms.kinds]
+
+    def _with_accesses(self, terms: OperatorTerms, kinds: list[Number], demand: Demand) -> list[Number]:
+        """Bytes by access kind for the time they take: the starts of accesses to KV count as the bytes they cost."""
+        start = max(self.rates[die].kv_access_bytes for die in self.block.group_dies[terms.mapped.group])
+        if start <= 0.0:
+            return kinds
+        return [
+            amount + start * demand.kv_accesses if kind % 3 == 1 else amount
+            for kind, amount in zip(terms.kinds, kinds, strict=True)
+        ]
 
     def _compute_s(self, index: int, terms: OperatorTerms, demand: Demand) -> tuple[Number, Number]:
         """Compute time of the slowest die and largest overhead over the die groups of an operator."""
@@ -227,13 +238,16 @@ class Evaluation:
     def _part(self, group: int, die: int, uneven: Number) -> DieShare:
         return DieShare(self.block.share[group, die, self.rows], uneven, self.block.parallelism[group])
 
-    def _account(self, terms: OperatorTerms, patterns: Sequence[Number], kinds: Sequence[Number]) -> None:
-        """Add the bytes of all instances, and the energy of memory."""
+    def _account(
+        self, terms: OperatorTerms, patterns: Sequence[Number], kinds: Sequence[Number], moved: Sequence[Number]
+    ) -> None:
+        """Add the bytes of all instances (`kinds` for time, `moved` in truth), and the energy of memory."""
         count, group = terms.mapped.operator.count, terms.mapped.group
         for pattern, amount in zip(terms.patterns, patterns, strict=True):
             self.pattern_bytes[pattern] = self.pattern_bytes[pattern] + count * amount
         for kind, amount in zip(terms.kinds, kinds, strict=True):
             self.kind_bytes[kind] = self.kind_bytes[kind] + count * amount
+        for kind, amount in zip(terms.kinds, moved, strict=True):
             joules = self.block.site_j[2 * group + (kind % 3 > 0), self.rows]
             self.energy_j = self.energy_j + count * amount * joules
 

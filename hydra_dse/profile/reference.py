@@ -181,7 +181,7 @@ class ReferencePool:
             part = DieShare(float(share), mapped.imbalance, group.parallelism)
             compute = max(compute, float(compute_time_s(operator, demand, batch, self.rates[die], part)))
             energy += float(die_energy_j(operator, demand, batch, self.rates[die], part))
-        site_s, site_j = self._sites(mapped, flows)
+        site_s, site_j = self._sites(mapped, flows, float(demand.kv_accesses))
         traffic = operator_traffic(self.mapped, group, mapped, flows)
         link_bytes = self.load.loads(traffic)
         active = float(activity(demand))
@@ -247,8 +247,8 @@ class ReferencePool:
         rates = [self.rates[die].faster(self.speed.compute) for die in group.dies]
         return ExpertPaths(site_s, link_s, self.load.loads(moved) / capacity, rates)
 
-    def _sites(self, mapped: MappedOperator, flows: Flows) -> tuple[FloatArray, float]:
-        """Busy seconds of each memory site and joules of all."""
+    def _sites(self, mapped: MappedOperator, flows: Flows, accesses: float) -> tuple[FloatArray, float]:
+        """Busy seconds of each memory site and joules of all; the start of an access to KV costs time alone."""
         group = self.pool.groups[mapped.group]
         seconds, joules = np.zeros(len(self.mapped.sites)), 0.0
         amounts = {
@@ -256,12 +256,15 @@ class ReferencePool:
             "kv": (group.cache_fetch, float(flows.kv_reads + flows.kv_writes)),
             "state": (group.cache_fetch, float(flows.state_reads + flows.state_writes)),
         }
+        started = accesses * max(self.rates[die].kv_access_bytes for die in group.dies)
         for kind, (fetch, amount) in amounts.items():
+            extra = started if kind == "kv" else 0.0
             for site, home in enumerate(self.mapped.sites):
                 for column, die in enumerate(group.dies):
                     moved = amount * float(fetch[site, column])
                     reached = home.achievable_bytes_per_s(float(self.rates[die].memory[kind])) * self.speed.memory
-                    seconds[site] += moved / min(reached, self.links[site] * self.speed.network)
+                    busy = moved + extra * float(fetch[site, column])
+                    seconds[site] += busy / min(reached, self.links[site] * self.speed.network)
                     joules += moved * home.joules_per_byte
         return seconds, joules
 

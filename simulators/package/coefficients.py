@@ -41,13 +41,18 @@ class OperandPaths:
 
 @dataclass(frozen=True, eq=False)
 class GroupPaths:
-    """The operands of one execution group that lie in memory."""
+    """The operands of one execution group that lie in memory.
+
+    Attributes:
+        kv_access_bytes: of reads that take as long as the start of one access to KV, on the die that needs most.
+    """
 
     weights: OperandPaths
     kv_reads: OperandPaths
     kv_writes: OperandPaths
     state_reads: OperandPaths
     state_writes: OperandPaths
+    kv_access_bytes: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +188,12 @@ class PlacedHardware:
             kv_writes=self._operand(group, group.cache_fetch, "kv", write=True),
             state_reads=self._operand(group, group.cache_fetch, "state", write=False),
             state_writes=self._operand(group, group.cache_fetch, "state", write=True),
+            kv_access_bytes=self.kv_access_bytes(group),
         )
+
+    def kv_access_bytes(self, group: ExecutionGroup) -> float:
+        """Bytes that the start of one access to KV costs in time, on the die of a group that needs most."""
+        return max((float(self.rates[name].kv_access_bytes) for name in group.die_groups), default=0.0)
 
     def _operand(self, group: ExecutionGroup, fetch: FloatArray, kind: str, write: bool) -> OperandPaths:
         at = [site.component for site in self.mapped.sites]

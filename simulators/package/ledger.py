@@ -150,6 +150,9 @@ class _Book:
         self._operand(placed, "weights", paths.weights, float(bytes_of.weights @ sums) * placed.streamed)
         self._operand(placed, "kv read", paths.kv_reads, float(bytes_of.kv_reads @ sums))
         self._operand(placed, "kv write", paths.kv_writes, float(bytes_of.kv_writes @ sums))
+        # The start of an access keeps its sites busy and moves nothing.
+        started = float(bytes_of.kv_accesses @ sums) * paths.kv_access_bytes
+        self.site_s += started * placed.operator.count * paths.kv_reads.site_s
         self._operand(placed, "state read", paths.state_reads, float(bytes_of.state_reads @ sums))
         self._operand(placed, "state write", paths.state_writes, float(bytes_of.state_writes @ sums))
         self._activations(placed, float(bytes_of.rows @ sums))

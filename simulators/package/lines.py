@@ -60,6 +60,7 @@ class Affine:
     state_reads: FloatArray
     state_writes: FloatArray
     rows: FloatArray
+    kv_accesses: FloatArray
 
 
 def probe_batches(positions: int) -> Batch:
@@ -106,6 +107,7 @@ def affine_demand(operator: Operator, precision: Precision, positions: int) -> A
         state_reads=affine(demand.state_read_bytes),
         state_writes=affine(demand.state_write_bytes),
         rows=affine(demand.rows),
+        kv_accesses=affine(demand.kv_accesses),
     )
 
 
@@ -135,9 +137,12 @@ def _compute_lines(operator: Operator, demand: Demand, batch: Batch, part: DiePa
 
 def _site_lines(placed: PlacedOperator, bytes_of: Affine) -> FloatArray:
     paths = placed.paths
+    kv = bytes_of.kv_reads + bytes_of.kv_writes
+    if paths.kv_access_bytes > 0.0:
+        kv = kv + bytes_of.kv_accesses * paths.kv_access_bytes
     return (
         np.outer(paths.weights.site_s * placed.streamed, bytes_of.weights)
-        + np.outer(paths.kv_reads.site_s, bytes_of.kv_reads + bytes_of.kv_writes)
+        + np.outer(paths.kv_reads.site_s, kv)
         + np.outer(paths.state_reads.site_s, bytes_of.state_reads + bytes_of.state_writes)
     )
 

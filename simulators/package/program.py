@@ -25,6 +25,9 @@ FloatArray = NDArray[np.float64]
 Flow = tuple[int, float]
 """A route and bytes of its operand."""
 
+ACCESS = "access"
+"""Name of the routes of starts of accesses."""
+
 LEFT_FOR_STREAMS = 0.25
 """Least share of the SRAM without resident weights that activations leave to streams (assumption)."""
 
@@ -150,6 +153,20 @@ class PoolProgram:
         carried = np.concatenate((fetch.sum(axis=1), np.zeros(links.count)))
         return self._register(f"{kind} {'write' if write else 'read'}", busy, stripes, paths, carried)
 
+    def access_route(self, group: ExecutionGroup) -> int | None:
+        """Route of what the starts of accesses to KV cost: memory sites are busy, nothing moves; None without cost."""
+        if self.hardware.kv_access_bytes(group) <= 0.0:
+            return None
+        key = (id(group.cache_fetch), group.dies, ACCESS)
+        if key not in self._known:
+            reads = self.memory_route(group, group.cache_fetch, "kv", write=False)
+            if reads is None:
+                return None
+            route, sites = self.network.routes[reads], self.hardware.site_count
+            busy, stripes = (np.where(np.arange(len(x)) < sites, x, 0.0) for x in (route.busy_s, route.stripes))
+            self._known[key] = self._register(ACCESS, busy, stripes, [], np.zeros(len(busy)))
+        return self._known[key]
+
     def transfer_route(self, transfer: Transfer) -> int | None:
         """Route of activations between dies."""
         key = (id(transfer.share), transfer.sources, transfer.targets)
@@ -210,6 +227,8 @@ class PlacedStep:
             for kind in ("kv", "state")
             for write in (False, True)
         ]
+        self.access = pool.access_route(group)
+        self.access_bytes = pool.hardware.kv_access_bytes(group)
         self.gathers: list[tuple[int, float]] = []
         self.reduces: list[tuple[int, float]] = []
         for transfer in mapped.transfers:
@@ -262,7 +281,7 @@ class PlacedStep:
             name=self.operator.name,
             dies=self.group.dies,
             gathers=_flows((route, per_row * rows) for route, per_row in self.gathers),
-            reads=_flows((*self._weight_flows(weights, on_die), (self.caches[0], kv), (self.caches[2], state))),
+            reads=_flows((*self._weight_flows(weights, on_die), *self._cache_flows(kv, state, demand))),
             writes=_flows(((self.caches[1], written[0]), (self.caches[3], written[1]))),
             reduces=_flows((route, per_row * rows) for route, per_row in self.reduces),
             read_bytes=weights + cached,
@@ -291,6 +310,10 @@ class PlacedStep:
         if not self.expert_weights:
             return [(self.weights, weights)]
         return list(zip(self.expert_weights, on_die.tolist(), strict=True))
+
+    def _cache_flows(self, kv: float, state: float, demand: Demand) -> list[tuple[int | None, float]]:
+        started = float(demand.kv_accesses) * self.access_bytes
+        return [(self.caches[0], kv), (self.access, started), (self.caches[2], state)]
 
     def _compute_s(self, demand: Demand, totals: Batch, on_die: FloatArray) -> float:
         """Time of the slowest die."""

@@ -15,7 +15,7 @@ from simulators.iteration import Composition, Work
 from simulators.package.coefficients import PlacedHardware
 from simulators.package.cost import PackageCost
 from simulators.package.ledger import ledger_of
-from simulators.package.program import Flow, PlacedStep, PoolProgram, Step
+from simulators.package.program import ACCESS, Flow, PlacedStep, PoolProgram, Step
 from simulators.package.tally import Tally
 from simulators.package.traced import TracedIteration
 
@@ -175,6 +175,8 @@ class SpanMaker:
             step, placed = traced.program.steps[times.step], self.programs.operators[times.step]
             if times.what in ("read", "write"):
                 what = self.network.routes[times.flows[0][0]].name.split(": ")[1].split()[0]
+                if what == ACCESS:
+                    continue
                 dies = step.dies
             else:
                 what, dies = _activations(placed, times.what)

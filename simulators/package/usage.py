@@ -85,6 +85,10 @@ class UsageTable:
         for coefficients, path in operands:
             busy = placed.operator.count * np.concatenate((path.site_s, path.link_bytes / capacity))
             self._add_affine(rows, coefficients, busy)
+        if paths.kv_access_bytes > 0.0:
+            busy = np.concatenate((paths.kv_reads.site_s, np.zeros(len(paths.kv_reads.link_bytes))))
+            per_access = placed.operator.count * paths.kv_access_bytes * busy
+            self._add_affine(rows, bytes_of.kv_accesses, per_access)
         for transfer in placed.activations:
             busy = np.zeros(self._table.shape[1])
             busy[-len(transfer.link_bytes) :] = transfer.link_bytes / capacity * placed.operator.count

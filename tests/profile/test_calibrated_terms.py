@@ -1,4 +1,4 @@
-"""Width, collectives and stages of a calibration reach loops, vectorised profile and simulator alike."""
+"""Width, collectives, stages and accesses of a calibration reach loops, vectorised profile and simulator alike."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import map_design, precision_of
+from hydra_dse.mapping import block_names, map_design, precision_of
 from hydra_dse.model.operators import Batch, Operator, OperatorClass
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import DieShare, compute_time_s, die_rates, launch_s
 from hydra_dse.profile import ReferencePool, build_profile
+from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost
 from simulators.package.coefficients import PlacedHardware
+from simulators.package.execution import run_alone
+from simulators.package.ledger import ledger_of
+from simulators.package.operators import OperatorCost
 from tests.mapping import pieces
 from tests.mapping.pieces import chiplet, ideal, real
 from tests.profile.designs import batches, full_die_grid, one, random_design
@@ -28,7 +32,7 @@ def calibrated(**changes: object) -> CalibrationSet:
     return CalibrationSet(replace(real().default, **changes), {})
 
 
-ALL = {"half_width": 64.0, "collective_overhead_s": 3e-6, "stage_imbalance": 1.25}
+ALL = {"half_width": 64.0, "collective_overhead_s": 3e-6, "stage_imbalance": 1.25, "kv_access_bytes": 2e5}
 GEMM = Operator(
     "gemm",
     OperatorClass.MLP,
@@ -86,3 +90,62 @@ def test_the_simulated_iteration_pays_what_the_estimated_one_pays() -> None:
         cost = PackageCost(hardware, "decode")
         work = cost.work(composition(cost, [], [2048] * 16, 0))
         assert work.duration_s == pytest.approx(reference, rel=1e-6)
+
+
+def decoding(sequences: float, context: float) -> Batch:
+    return Batch(decode_sequences=sequences, decode_context_tokens=sequences * context, emitted_tokens=sequences)
+
+
+def test_an_access_to_kv_takes_as_long_as_so_many_tokens_more_and_moves_nothing() -> None:
+    on = full_die_grid(random_design(3, "disaggregated"))
+    core = next(
+        mapped.operator for mapped in map_design(on, MODEL).pool("decode").operators if mapped.operator.kv_heads
+    )
+    # As many bytes as 64 tokens of KV of one head.
+    start = 64.0 * core.kv_elements_per_token / core.kv_heads * precision_of(on, MODEL).kv_bytes
+    plain = ReferencePool(on, MODEL, calibrated(), "decode").operators(decoding(16.0, 1024.0 + 64.0))
+    costly = ReferencePool(on, MODEL, calibrated(kv_access_bytes=start), "decode").operators(decoding(16.0, 1024.0))
+    longer, shorter = (next(cost for cost in costs if cost.name == core.name) for costs in (plain, costly))
+    assert shorter.memory_s == pytest.approx(longer.memory_s, rel=1e-3)  # but for the token written
+    assert shorter.network_s < longer.network_s
+    assert shorter.energy_j < longer.energy_j
+
+
+def test_starts_of_accesses_take_memory_time_and_no_energy_in_all_evaluators() -> None:
+    on = full_die_grid(random_design(3, "disaggregated"))
+    on = replace(on, policy=replace(on.policy, batches_in_flight=1))
+    batch = decoding(16.0, 256.0)
+    with_starts, without = calibrated(kv_access_bytes=2e5), calibrated()
+    found = {}
+    for name, calibration in (("with", with_starts), ("without", without)):
+        pool = build_profile([on], MODEL, calibration).pools["decode"]
+        hardware = PlacedHardware(on, map_design(on, MODEL), calibration, precision_of(on, MODEL))
+        cost = PackageCost(hardware, "decode")
+        work = cost.work(composition(cost, [], [256] * 16, 0))
+        cost.count(work)
+        booked = ledger_of(cost, cost.snapshot())
+        found[name] = pool.time_s(batch)[0, 0], pool.energy_j(batch)[0, 0], booked
+        assert work.duration_s == pytest.approx(pool.time_s(batch)[0, 0], rel=1e-6)
+        busiest = pool.busy_s(batch)["hbm"][0, 0]
+        assert float(booked.site_s.max()) == pytest.approx(busiest, rel=1e-6)
+    assert found["with"][0] > found["without"][0]
+    assert found["with"][1] == pytest.approx(found["without"][1], rel=1e-9)
+    assert found["with"][2].memory_j == pytest.approx(found["without"][2].memory_j, rel=1e-12)
+    for operand, moved in found["with"][2].operands.items():
+        assert np.array_equal(moved.site_bytes, found["without"][2].operands[operand].site_bytes)
+
+
+def test_operators_executed_one_by_one_keep_memory_busy_for_the_starts_of_their_accesses() -> None:
+    on = full_die_grid(random_design(3, "disaggregated"))
+    on = replace(on, policy=replace(on.policy, batches_in_flight=1))
+    times = []
+    for start in (0.0, 4e8):
+        hardware = PlacedHardware(on, map_design(on, MODEL), calibrated(kv_access_bytes=start), precision_of(on, MODEL))
+        cost = OperatorCost(hardware, "decode", block_names(MODEL, 1), FlowNetwork())
+        batch = composition(cost, [], [256] * 16, 0)
+        times.append(
+            (run_alone(cost.programs.network, cost.programs.program(batch)).now_s, cost.work(batch).duration_s)
+        )
+    (plain, plain_form), (costly, costly_form) = times
+    # So many bytes that what reads hide behind the operators before them counts for little.
+    assert costly - plain == pytest.approx(costly_form - plain_form, rel=0.02)
