@@ -7,6 +7,7 @@ import pytest
 from hydra_dse.calibration.access import access_share, half_size_bytes
 from hydra_dse.calibration.chips import chip_figures
 from hydra_dse.calibration.records import ParameterSection, read_fits
+from hydra_dse.config.hardware import load_calibration
 
 FITS = read_fits()
 MADE = {
@@ -49,3 +50,24 @@ def test_state_updates_of_another_framework_reach_the_share_of_the_form(
     size = 2.0 * 128 * 128 * 4
     share = access_share("state-update", found, chip_figures(chip).memory_bytes_per_s, size, 32.0 * sequences)
     assert share.value == pytest.approx(measured, rel=0.2 if sequences == 1 else 0.07)
+
+
+@pytest.mark.parametrize("size", [1e3, 3e4, 1e6])
+def test_the_start_of_an_access_in_the_cost_model_is_that_of_the_fitted_form(size: float) -> None:
+    no_floor = {**MADE, "floor": ParameterSection(value=0.0, low=0.0, high=0.0, unit="s")}
+    form = access_share("decode-attention", no_floor, 1e12, size, 64.0)
+    starts = half_size_bytes(MADE, 1e12)  # what `kv_access` holds: bytes of KV that stream in the time of an entry
+    assert form.value == pytest.approx(MADE["streamed"].value / (1.0 + starts / size))
+
+
+def test_the_measured_calibration_charges_the_start_that_both_gpus_show() -> None:
+    measured = load_calibration("measured")
+    sizes = [
+        half_size_bytes(FITS.chips[chip]["decode-attention"].parameters, chip_figures(chip).memory_bytes_per_s)
+        for chip in ("h100", "b200")
+    ]
+    for style in ("dataflow", "gpu", "vector"):
+        part = measured.of(style)
+        assert min(sizes) * 0.99 < part.kv_access_bytes < max(sizes) * 1.01
+        assert part.basis["kv_access"] == ("fitted" if style == "gpu" else "transferred")
+    assert load_calibration("default").default.kv_access_bytes == 0.0
