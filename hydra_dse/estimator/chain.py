@@ -14,7 +14,7 @@ all places are taken, remaining work is distributed alike in both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,7 @@ class PoolState:
         queue_ratio: ratio `r` of the geometric tail of the queue, `ρ^(1/v)`.
         queues: probability that a full pool has a queue, such that the mean queue is that of Allen–Cunneen.
         in_service: mean number in service.
+        stairs: mean ratio of decode iterations around each node to the time there, shape (n, k); None = 1.
     """
 
     at_nodes: FloatArray
@@ -125,6 +126,11 @@ class PoolState:
     queue_ratio: FloatArray
     queues: FloatArray
     in_service: FloatArray
+    stairs: FloatArray | None = field(default=None, kw_only=True)
+
+    def stepped(self, times: FloatArray) -> FloatArray:
+        """Decode iterations at the nodes, (n, k), as means over the levels around them."""
+        return times if self.stairs is None else times * self.stairs
 
     def beyond(self, places: FloatArray) -> FloatArray:
         """Mean number waiting beyond the first `places` waiting places, `E[(q − places)⁺]`."""
@@ -162,22 +168,25 @@ def limited_sharing(
     n = len(rate)
     whole = np.nan_to_num(np.floor(limit + 1e-9), nan=1.0)
     if load is None:
-        load = rate * nodes.at(residence_s, limit[:, None])[:, 0] / limit
+        load = rate * nodes.time_at(residence_s, limit[:, None])[:, 0] / limit
     if horizon_per_s > 0.0:
         each = load / rate
         load = critical(load if offered is None else offered * each)
         load = settled_load(load, 2.0 * burst.wait(limit, load) * load * each, horizon_per_s)
     at_nodes = np.zeros((n, nodes.count + 1))
     full, in_service = np.zeros(n), np.zeros(n)
+    stairs = None if nodes.ratio is None else np.ones_like(nodes.batch)
     for rows, length in _buckets(whole):
         levels = np.arange(1.0, length + 1.0)
         part = nodes.take(rows)
-        time = part.at_levels(residence_s[rows], length)
+        time = part.times_at_levels(residence_s[rows], length)
         log_ratio = (np.log(rate[rows])[:, None] + np.log(time / levels)) / burst.spread[rows, None]
         log_ratio = np.where(levels <= whole[rows, None], log_ratio, -np.inf)
         solved = _with_tail(log_ratio, whole[rows], load[rows], burst.blocking[rows])
         probability = solved.levels
         at_nodes[rows] = part.project(probability, solved.beyond, limit[rows])
+        if stairs is not None and part.ratio is not None:
+            stairs[rows] = part.mean_ratio(probability, solved.beyond, limit[rows], at_nodes[rows])
         served = probability[:, 1:] * levels
         full[rows] = np.take_along_axis(probability, whole[rows, None].astype(int), axis=1)[:, 0] + solved.beyond
         in_service[rows] = served.sum(axis=1) + solved.beyond * limit[rows]
@@ -185,7 +194,7 @@ def limited_sharing(
     wait = burst.wait(limit, steady)
     ratio = steady ** (1.0 / wait)
     queues = np.minimum(wait * steady / (1.0 - steady) * (1.0 - ratio), 1.0)
-    return PoolState(at_nodes, full, load, ratio, queues, in_service)
+    return PoolState(at_nodes, full, load, ratio, queues, in_service, stairs=stairs)
 
 
 def _buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64], int]]:

@@ -103,8 +103,10 @@ class Colocated:
         if queue.dispersion is not None:
             state = self._chain(served, residence, peaked(burst, queue.dispersion), transient)
             beside = self._beside(state.at_nodes)
-        stall = self._stall(served, state, queue, found, arrival_scv, phases)
+        stepped = replace(found, step_s=state.stepped(found.step_s))
+        stall = self._stall(served, state, queue, stepped, arrival_scv, phases)
         state = self._chain(served, residence + stall.mean_of(lengths.decode_bins)[:, None], burst, transient)
+        found = replace(found, step_s=state.stepped(found.step_s))
         entry = self._entry(served, state, queue, found)
         if self.profile.scheduling == "sjf":
             entry = ordered(entry, queue.busy, state.load)
@@ -254,7 +256,7 @@ class Colocated:
         beside = self._beside(state.at_nodes)
         share = latencies.token_share(state, tables.nodes.batch, found.step_s)
         each = (share * found.each_s).sum(axis=1)
-        plain = (share * tables.step_s).sum(axis=1)
+        plain = (share * state.stepped(tables.step_s)).sum(axis=1)
         step = (share * found.step_s).sum(axis=1)
         own = tables.prompts.alone_s @ lengths.prompt_bins.weight
         before = ((queue.mean_wait_s + own) * beside).sum(axis=1)
@@ -283,13 +285,14 @@ class Colocated:
 
     def _stream(self, served: FloatArray, state: PoolState, found: Delays, arrival_scv: float) -> latencies.Stream:
         tables, batch = self.tables, self.tables.nodes.batch
+        alone_s = state.stepped(tables.step_s)
         share = latencies.token_share(state, batch, found.step_s)
         none = np.zeros_like(served)
         variance = full_pool.delay_variance(
             self._met(served),
             full_pool.taken(batch, tables.limit),
             found,
-            tables.step_s,
+            alone_s,
             arrival_scv,
             self.lengths.decode_scv,
         )
@@ -298,9 +301,9 @@ class Colocated:
             state=state,
             batch=batch,
             step_s=found.step_s,
-            extra_s=found.step_s - tables.step_s,
+            extra_s=found.step_s - alone_s,
             extra_square=(share * variance).sum(axis=1),
-            gaps=self._gaps(served, share, found),
+            gaps=self._gaps(served, share, found, alone_s),
             full=none,
             slot_s=none,
             longest_s=none,
@@ -309,7 +312,7 @@ class Colocated:
             moved_s=none,
         )
 
-    def _gaps(self, served: FloatArray, share: FloatArray, found: Delays) -> Mixture:
+    def _gaps(self, served: FloatArray, share: FloatArray, found: Delays, alone_s: FloatArray) -> Mixture:
         """Gaps of decode-only iterations, of those with one prompt's last chunk, and of full ones."""
         tables, times, lengths = self.tables, self.tables.prompts, self.lengths
         n = len(served)
@@ -320,9 +323,9 @@ class Colocated:
         packed = served[:, None] * lengths.prompt * found.step_s / (self.impact.full_s / self.impact.token_s)
         packed = np.minimum(packed * found.full_share, 1.0 - single)
         with_one = (middle[:, :, None] * weight) * (share * single).sum(axis=1)[:, None, None]
-        full_s = self.impact.full_s + (tables.step_s if tables.prefill_first else 0.0)
+        full_s = self.impact.full_s + (alone_s if tables.prefill_first else 0.0)
         return Mixture(
-            np.hstack((tables.step_s, (times.last_s + stalled).reshape(n, -1), full_s)),
+            np.hstack((alone_s, (times.last_s + stalled).reshape(n, -1), full_s)),
             np.hstack((share * (1.0 - single - packed), with_one.reshape(n, -1), share * packed)),
         )
 
@@ -365,7 +368,7 @@ class Colocated:
         none, one = np.zeros((len(served), 1)), np.ones((len(served), 1))
         single = chunk_batch(size[:, None], none + lengths.ahead, one, riding[:, None], lengths)
         packed = packed_batch(budget[:, None], riding[:, None], lengths)
-        iterations = state.at_nodes[:, 1:] / tables.step_s
+        iterations = state.at_nodes[:, 1:] / state.stepped(tables.step_s)
         tokens = (iterations * tables.nodes.batch).sum(axis=1)
         wanted = served * lengths.decoding_share * lengths.decode - (single_rate + packed_rate) * riding
         iterations = iterations * np.maximum(wanted / np.maximum(tokens, 1e-300), 0.0)[:, None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from hydra_dse.estimator.iteration import (
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.nodes import BatchNodes, Grid, gather, nodes_of
+from hydra_dse.estimator.stairs import with_stairs
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +64,7 @@ class Tables:
     @cached_property
     def step_beside(self) -> FloatArray:
         """Decode-only iteration at the j batches; 0 for the empty one."""
-        return self.nodes.at(self.step_s, np.maximum(self.beside, 1.0)) * (self.beside > 0)
+        return self.nodes.time_at(self.step_s, np.maximum(self.beside, 1.0)) * (self.beside > 0)
 
 
 class Between(Grid):
@@ -100,7 +101,9 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     else:
         budget = np.maximum(profile.token_budget[:, None] - rows * beside, 1.0)
         step_s, prompts = decode_and_prefill_times(pool, decode, budget, beside, lengths)
-        delay_s = delay_table(pool, budget, beside, nodes.at(step_s, np.maximum(beside, 1.0)), lengths)
+    nodes = with_stairs(nodes, profile, "serve", step_s, lengths)
+    if not first:
+        delay_s = delay_table(pool, budget, beside, nodes.time_at(step_s, np.maximum(beside, 1.0)), lengths)
     return Tables(
         nodes=nodes,
         step_s=step_s,
@@ -297,6 +300,7 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> Saturation:
     decode = lengths.decoding_share * lengths.decode
     batch = tables.top if tables.prefill_first else _decoding_at_saturation(tables, lengths, decode)
     impact = impact_of(tables, batch[:, None], lengths)
+    impact = replace(impact, step_s=tables.nodes.time_at(tables.step_s, np.maximum(batch, 1.0)[:, None]))
     gap = (batch / decode)[:, None]
     # What a prompt does depends on how many come in an iteration, not on how long iterations are.
     found = delays(impact, gap / impact.step_s, lengths, tables.prefill_first, per_gap=gap)

@@ -90,7 +90,7 @@ def balance(
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
             offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
         # Prompts that decode holds back run packed, which leaves it more: it cannot be overloaded before the tandem is.
-        load = joining * tables.nodes.at(residence, tables.limit[:, None])[:, 0] / tables.limit
+        load = joining * tables.nodes.time_at(residence, tables.limit[:, None])[:, 0] / tables.limit
         if saturation is not None:
             load = np.minimum(load, (1.0 + rate / saturation) / 2.0)
         decode = limited_sharing(
@@ -277,8 +277,9 @@ class Disaggregated:
         tables, decode, queue = self.tables, found.decode, found.queue
         joining = self._joining(served)
         batch = tables.nodes.batch
-        moved = self._moved_s() + latencies.joining_s(decode, batch, found.step_s, tables.limit)
-        share = latencies.token_share(decode, batch, found.step_s)
+        step_s, alone_s = decode.stepped(found.step_s), decode.stepped(tables.step_s)
+        moved = self._moved_s() + latencies.joining_s(decode, batch, step_s, tables.limit)
+        share = latencies.token_share(decode, batch, step_s)
         busy = np.clip(queue.busy, 0.0, 1.0)
         beside = found.beside
         # While prefill runs for s seconds, decode loses s·(1 − speed).
@@ -288,11 +289,11 @@ class Disaggregated:
             joining_per_s=joining,
             state=decode,
             batch=batch,
-            step_s=found.step_s,
-            extra_s=found.step_s - tables.step_s,
+            step_s=step_s,
+            extra_s=step_s - alone_s,
             extra_square=served * queue.service_square[:, 0] * lost**2,
             gaps=Mixture(
-                np.hstack((tables.step_s, tables.step_s / beside)),
+                np.hstack((alone_s, alone_s / beside)),
                 np.hstack((share * (1.0 - running), share * running)),
             ),
             full=decode.full,
@@ -357,7 +358,7 @@ def _work(tables: Tables, found: Balance, rate: FloatArray, lengths: LengthMomen
     )
     single = Work("prefill", own, (rate * (1.0 - full))[:, None] * bins.weight * chunks)
     packed = Work("prefill", tables.packed, (rate * full * lengths.prompt)[:, None] / budget)
-    iterations = found.decode.at_nodes[:, 1:] / found.step_s
+    iterations = found.decode.at_nodes[:, 1:] / found.decode.stepped(found.step_s)
     tokens = (iterations * tables.nodes.batch).sum(axis=1)
     wanted = rate * lengths.decoding_share * lengths.decode
     iterations = iterations * (wanted / np.maximum(tokens, 1e-300))[:, None]

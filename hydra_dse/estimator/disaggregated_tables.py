@@ -13,6 +13,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.memory import Memory, memory_of
 from hydra_dse.estimator.nodes import BatchNodes, nodes_of
 from hydra_dse.estimator.saturation import tandem_saturation
+from hydra_dse.estimator.stairs import with_stairs
 from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import ServiceProfile
 
@@ -134,9 +135,10 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     # Contention first: a pool remembers the times of a batch that was asked for everything.
     contention = contention_of(profile, prompts, single, packed, decode, nodes, lengths)
     binds = capacity.memory.binds(profile.max_batch)
+    step_s = np.asarray(profile.pools["decode"].time_s(decode), dtype=float)
     return Tables(
-        nodes=nodes,
-        step_s=np.asarray(profile.pools["decode"].time_s(decode), dtype=float),
+        nodes=with_stairs(nodes, profile, "decode", step_s, lengths),
+        step_s=step_s,
         prompts=prompts,
         decode=decode,
         single=single,
@@ -183,7 +185,7 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
         return np.asarray(prompts[:, 0])
     speed = np.hstack((np.ones_like(prompts), tables.contention.prefill_packed))
     life = lengths.decode * tables.step_s
-    at_limit = tables.nodes.at(life, tables.limit[:, None])[:, 0]
+    at_limit = tables.nodes.time_at(life, tables.limit[:, None])[:, 0]
     rate = tandem_saturation(
         tables.nodes,
         prompts * speed * lengths.decoding_share,

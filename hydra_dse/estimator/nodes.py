@@ -47,9 +47,15 @@ class Grid:
 
 @dataclass(frozen=True)
 class BatchNodes:
-    """Batch sizes of each design, shape (n, k), ascending; a short grid repeats its last entry."""
+    """Batch sizes of each design, shape (n, k), ascending; a short grid repeats its last entry.
+
+    Attributes:
+        ratio: of the time of a decode iteration to its straight lines between the nodes at the levels 1…L, shape
+            (n, L); None where these are exact (`stairs`).
+    """
 
     batch: FloatArray
+    ratio: FloatArray | None = None
     _taken: dict[bytes, BatchNodes] = field(default_factory=dict, init=False, repr=False, compare=False)
     _grids: dict[int, Grid] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -62,8 +68,52 @@ class BatchNodes:
         """The grids of some designs; remembered, as one chain after the other asks for the same."""
         key = rows.tobytes()
         if key not in self._taken:
-            self._taken[key] = BatchNodes(self.batch[rows])
+            batch = self.batch[rows]
+            # All levels of a short grid are nodes.
+            exact = self.ratio is None or float(batch[:, -1].max(initial=1.0)) <= COUNT
+            self._taken[key] = BatchNodes(batch, None if exact or self.ratio is None else self.ratio[rows])
         return self._taken[key]
+
+    def with_ratio(self, ratio: FloatArray) -> BatchNodes:
+        """The same nodes with times that leave their straight lines by a ratio at each level, shape (n, L)."""
+        return BatchNodes(self.batch, ratio)
+
+    def time_at(self, times: FloatArray, levels: FloatArray) -> FloatArray:
+        """`at` for what is proportional to the time of a decode iteration."""
+        plain = self.at(times, levels)
+        if self.ratio is None:
+            return plain
+        top = self.ratio.shape[1]
+        place = np.fmin(np.fmax(levels, 1.0), float(top)) - 1.0
+        left = np.minimum(place.astype(np.int64), max(top - 2, 0))
+        low, high = gather(self.ratio, left), gather(self.ratio, np.minimum(left + 1, top - 1))
+        return np.asarray(plain * (low + (place - left) * (high - low)))
+
+    def times_at_levels(self, times: FloatArray, levels: int) -> FloatArray:
+        """`at_levels` for what is proportional to the time of a decode iteration."""
+        plain = self.at_levels(times, levels)
+        return plain if self.ratio is None else np.asarray(plain * self.ratio[:, :levels])
+
+    def mean_ratio(
+        self, probability: FloatArray, beyond: FloatArray, limit: FloatArray, at_nodes: FloatArray
+    ) -> FloatArray:
+        """Mean ratio around each node, (n, k): with it an expectation over nodes of a time is that over the levels.
+
+        Args:
+            probability: of the levels 0…L, (n, L + 1).
+            beyond: of all others, which are served as `limit`, (n,).
+            limit: highest level, (n,).
+            at_nodes: the same projected on the nodes, (n, k + 1).
+        """
+        if self.ratio is None:
+            return np.ones_like(self.batch)
+        levels = probability.shape[1] - 1
+        at_limit = self.time_at(np.ones_like(self.batch), limit[:, None])[:, 0]
+        weighted = probability.copy()
+        weighted[:, 1:] *= self.ratio[:, :levels]
+        found = self.project(weighted, beyond * at_limit, limit)[:, 1:]
+        known = at_nodes[:, 1:] > 1e-12
+        return np.where(known, found / np.where(known, at_nodes[:, 1:], 1.0), 1.0)
 
     def _grid(self, levels: int) -> Grid:
         """Where the levels 1…L lie among the nodes of each design; remembered."""

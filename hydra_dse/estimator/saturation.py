@@ -41,7 +41,7 @@ def tandem_saturation(
     length = int(whole.max())
     levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(limit), length))
     births = np.hstack((birth[:, :1], nodes.at(birth[:, 1:], levels)))
-    deaths = levels / nodes.at(residence_s, levels)
+    deaths = levels / nodes.times_at_levels(residence_s, length)
     # Peaked weights `Π(λ/μ)^(1/z)` have a mean beyond that of `z = 1` by (z − 1)/2: deaths are met that much higher.
     met = deaths * (1.0 + (spread - 1.0) / (2.0 * levels))
     log_ratio = (np.log(births[:, :-1]) - np.log(met)) / spread
@@ -50,7 +50,7 @@ def tandem_saturation(
     last = np.take_along_axis(log_weight, whole[:, None].astype(int), axis=1)[:, 0]
     level = np.arange(length + 1.0)
     log_weight = np.where(level < whole[:, None], log_weight, -np.inf)
-    top = limit / nodes.at(residence_s, limit[:, None])[:, 0]
+    top = limit / nodes.time_at(residence_s, limit[:, None])[:, 0]
     birth_top = nodes.at(birth[:, 1:], limit[:, None])[:, 0]
     with np.errstate(divide="ignore"):
         at_limit = last + np.log(np.minimum(places, 1.0))

@@ -23,6 +23,9 @@ from hydra_dse.profile.row_table import RowTable, widened
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+TILED = ("mac-array", "gpu", "dataflow")
+"""Styles of dies whose last tile of rows runs padded."""
+
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
@@ -111,6 +114,16 @@ class PoolBlock:
             left = Evaluation(self, _turned(part), where, self.linear.left)
             costs, energy, sites, links = _joined(costs, left, energy, sites, links)
         return self._advanced(costs, energy, sites, links, in_flight)
+
+    def row_tile(self, rows: IntArray) -> FloatArray:
+        """Least tile of rows, above one, of the dies that the pool uses, shape (designs,); 1 where none has any."""
+        used = {die for dies in self.group_dies for die in dies}
+        found = np.full(len(rows), np.inf)
+        for die, rates in enumerate(self.rates):
+            if die in used and rates.table.style in TILED and not rates.table.shape_efficiency:
+                tile = np.broadcast_to(rates.take(rows).array_rows, (len(rows),))
+                found = np.where(tile > 1.0, np.minimum(found, tile), found)
+        return np.where(np.isfinite(found), found, 1.0)
 
     def spent(self, batch: Batch, rows: IntArray, in_flight: Number) -> Spent:
         """Return what the dynamic energy of an iteration is spent on."""

@@ -113,6 +113,7 @@ class ServiceProfile:
         roles: of an elastic profile, else None.
         emission: tokens and positions of a decode step; the same for all designs of the profile.
         handoff: of designs whose pools have memories of their own; None where all hand over by pointer.
+        row_tiles: by pool that states them, rows of a decode iteration in whose multiples dies work, shape (n,).
     """
 
     serving: str
@@ -137,6 +138,7 @@ class ServiceProfile:
     max_waiting: FloatArray | None = None
     emission: Emission = ONE_TOKEN
     handoff: HandoffLoad | None = None
+    row_tiles: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

@@ -95,6 +95,13 @@ class ProfiledPool:
                 time[designs] = found
         return time
 
+    def row_tile(self) -> FloatArray:
+        """Rows of a decode iteration in whose multiples the dies of each design work, shape (n,); 1 = any number."""
+        tile = np.ones(self.size)
+        for member in self.members:
+            tile[member.designs] = member.block.row_tile(member.rows)
+        return tile * np.where(tile > 1.0, self.in_flight, 1.0)
+
     def busy_s(self, batch: Batch) -> Mapping[str, FloatArray]:
         """Busy seconds in that time by die group (an operator occupies its dies while it runs), `"hbm"`, `"noi"`."""
         return self.outcome(batch).busy_s

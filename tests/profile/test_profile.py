@@ -60,6 +60,17 @@ def test_many_designs_at_once_agree_with_the_plain_loops(serving: str) -> None:
                     assert busy[key][row, column] == pytest.approx(seconds, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_profile_states_the_least_tile_of_rows_of_the_dies_that_a_pool_uses(seed: int) -> None:
+    design = full_die_grid(random_design(seed, "disaggregated"))
+    found = build_profile([design], MODEL, real()).row_tiles
+    for pool in ("prefill", "decode"):
+        dies = [group.chiplet for group in design.package.dies if group.phase == pool]
+        tiled = [die.array_rows for die in dies if die.style == "mac-array" and not die.shape_efficiency]
+        expected = min(tiled) * design.policy.batches_in_flight if tiled else 1
+        assert found[pool][0] == expected
+
+
 def test_ideal_decode_on_one_h100_matches_published_arithmetic() -> None:
     # design/modelling.md §2.3: weights, KV and fp32 state over 3.35 TB/s.
     on = design(pieces.h100(), mapping=NO_RESIDENCY)
