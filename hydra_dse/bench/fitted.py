@@ -11,12 +11,14 @@ import math
 from dataclasses import replace
 
 from hydra_dse.bench.blocks import Pass, batch_of, forward_pass
-from hydra_dse.bench.flops import block_flops
+from hydra_dse.bench.flops import block_flops, kv_width
 from hydra_dse.bench.modelled import Case, Machine
 from hydra_dse.hardware.machine_fit import MachineFit
 from hydra_dse.model.operators import Batch
 
 LAYER = ("mixer", "feed-forward")
+HEAD_DIM_SERVED = 128
+"""Elements of a head of the models that serving was fitted on."""
 
 
 def fitted_pass(machine: Machine, case: Case, work: Pass, samples: float, split: int) -> Pass:
@@ -91,7 +93,8 @@ def outside_s(fit: MachineFit, case: Case) -> tuple[float, float]:
     """Device and host time of a step that do not belong to its layers."""
     device = fit.value("fixed")
     if case.phase == "decode":
-        device += case.batch * fit.value("sequence")
+        heads = kv_width(case.shape) / HEAD_DIM_SERVED * (case.shape.layers or 0)
+        device += case.batch * heads * fit.value("entry")
     return device, fit.value("host") + (case.shape.layers or 0) * fit.value("host_layer")
 
 

@@ -7,7 +7,8 @@
 - WSE-2 kernels: each layer is given processing elements at one rate; a kernel's utilisation saturates in its width.
 - WSE-2 training with streamed weights: layers in turn; a layer costs its launch and its FLOPs, which overlap in part.
 - RDU serving, tensor parallel: prompts of a batch enter together; a decode step streams weights and KV over the
-  bandwidth of all chips and pays for each sequence; launches and collectives hide in the rest of the bandwidth.
+  bandwidth of all chips and pays for each sequence and KV head of a layer, as in decode attention on GPUs; launches
+  and collectives hide in the rest of the bandwidth.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from hydra_dse.calibration.nouns import ChipFigures, Columns, FloatArray, Form, 
 
 VOCABULARY = 50_257.0
 STREAM = 0.85
+KV_HEAD_BYTES = 4.0 * 128.0
+"""Key and value of one token and head of 128 elements in 16 bits."""
 
 
 def _sections(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
@@ -214,14 +217,14 @@ WSE_UTILISATION = Form(
 
 
 def _serving(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
-    first, sequence, share = values
+    first, entry, share = values
     names = ("input", "output", "batch", "weight_bytes", "kv_bytes", "parameters", "layers", "width")
     inputs, outputs, batch, weights, kv, count, layers, width = (columns[name] for name in names)
     bandwidth = chip.memory_bytes_per_s * chip.chips * STREAM
     flops = 2.0 * count * inputs + 2.0 * layers * width * inputs**2
     prompts = first + batch * flops / (chip.peak_flops_per_s * chip.chips * share)
     context = inputs + outputs / 2.0
-    each = batch * sequence + (weights + batch * kv * context) / bandwidth
+    each = batch * kv / KV_HEAD_BYTES * entry + (weights + batch * kv * context) / bandwidth
     return np.asarray(prompts + (outputs - 1.0) * each)
 
 
@@ -232,16 +235,14 @@ RDU_SERVING = Form(
     configuration=("input", "batch"),
     parameters=(
         Parameter("first", "s", 1.5e-2, 1e-5, 1.0, "fixed time of a batch of prompts: launches and host"),
-        Parameter(
-            "sequence", "s", 5e-5, 1e-7, 1e-2, "time of one more sequence in a decode step: collectives, sampling"
-        ),
+        Parameter("entry", "s", 2e-7, 1e-10, 1e-4, "time of one more sequence and KV head of a layer in a decode step"),
         Parameter("share", "1", 0.1, 0.005, 1.0, "share of the matrix peak on prompts"),
     ),
     predict=_serving,
     response="time_s",
     formula=(
-        "first + batch · FLOPs / (peak · share) + (output − 1) · (batch · sequence + (weights + batch · KV)"
-        " / (0.85 bandwidth)); a time to the first token is a row with one token of output"
+        "first + batch · FLOPs / (peak · share) + (output − 1) · (batch · layers · KV heads · entry"
+        " + (weights + batch · KV) / (0.85 bandwidth)); a time to the first token is a row with one token of output"
     ),
 )
 

@@ -101,7 +101,7 @@ def _prompts(fits: FittedChips) -> dict[str, FittedValue]:
 def _decode(fits: FittedChips) -> dict[str, FittedValue]:
     held = FittedValue(STREAM, STREAM, 1.0, "assumption", "held in the fit")
     found = _parameters(fits, "sn40l", SERVING)
-    return {"stream": held, "sequence": _same(found, "sequence", SERVING)}
+    return {"stream": held, "entry": _same(found, "entry", SERVING)}
 
 
 def _pipeline(fits: FittedChips) -> dict[str, FittedValue]:

@@ -15,7 +15,7 @@ MACHINE_PARAMETERS = {
     "host": "host time of a step",
     "host_layer": "host time of one more layer",
     "stream": "share of the memory bandwidth at which weights and caches stream",
-    "sequence": "time of one more sequence in a decode step",
+    "entry": "time of one more sequence and KV head of a layer in a decode step",
     "cores": "cores that a compilation counts as all",
     "allocated": "share of them that it uses at most",
     "transport_layers": "depth from which transport between kernels limits a resident stack",
