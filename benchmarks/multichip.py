@@ -54,7 +54,7 @@ BOUNDS = {
     "stream": ("1", 0.05, 1.0), "weights": ("1", 0.05, 1.0), "share": ("1", 0.005, 1.0), "kv_access": ("B", 1e2, 1e9),
     "iteration_overhead": ("s", 1e-6, 1.0), "collective_overhead": ("s", 1e-9, 1e-2),
 }  # fmt: skip
-"""Unit and limits of own parameters: share of the bandwidth (weights and KV, or weights alone), of the peak, fixed costs."""
+"""Unit and limits: share of the bandwidth (weights and KV, or weights alone), of the peak, fixed costs."""
 
 
 Named = tuple[str, str, str, int, int]
