@@ -31,12 +31,14 @@ def explain(
     A and B are folders of bundles, designs of a run (RUN:ID), or with --workload any designs (files or names).
     """
     from hydra_dse.bundle.explain import compare
+    from hydra_dse.cli.options import output_file
 
+    file = None if picture is None else output_file(picture, "--plot", (".png", ".svg", ".pdf"))
     found = compare(_read(a, workload, requests), _read(b, workload, requests), normalise)
-    if picture is not None:
+    if file is not None:
         from hydra_dse.bundle.explain.plot import plot
 
-        plot(found, Path(picture))
+        plot(found, file)
     if as_json:
         _print_json(found)
     else:
@@ -107,6 +109,8 @@ def _print_tables(found: Comparison) -> None:
     out, work = console(), found.equal_work
     if work.equal:
         out.print("equal work: same model, same requests, same work a step")
+    elif work.equal is None:
+        out.print(f"EQUAL WORK NOT KNOWN: {'; '.join(work.reasons)}")
     else:
         out.print(f"UNEQUAL WORK, times per {work.normalised_by}: {'; '.join(work.reasons)}")
     per = work.normalised_by or "step"
@@ -122,7 +126,7 @@ def _print_tables(found: Comparison) -> None:
         out.print(f"{phase}: {found.faster(phase) or 'neither'} is faster")
     for lever in found.levers[:6]:
         out.print(
-            f"order of the {lever.phase} changes if {lever.segment} ({lever.binding}) is {lever.factor:.3g}× as fast"
+            f"order of the {lever.phase} changes if {lever.segment} ({lever.binding}) is {lever.factor:.4g}× as fast"
         )
     hidden = [n for n in found.overlap if n is not None]
     if len(hidden) == 2:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -71,6 +72,24 @@ def bundle_options(command: Command) -> Command:
     return click.option(
         "--bundle", type=click.Path(), metavar="DIR", help="Write traces, card, launch script and metrics to DIR."
     )(window_options(command))
+
+
+def output_file(path: str, option: str, endings: Collection[str]) -> Path:
+    """A file that an option names, looked at before the work that fills it.
+
+    Raises:
+        InputError: its folder is not there, it is a folder itself, or its name ends in something else.
+    """
+    from hydra_dse.errors import Fault, InputError
+
+    file = Path(path)
+    if file.suffix.lower() not in endings:
+        raise InputError(Fault(f"{option} takes a name that ends in {' or '.join(endings)}", path))
+    if not file.parent.is_dir():
+        raise InputError(Fault(f"{option}: there is no folder {file.parent}", path))
+    if file.is_dir():
+        raise InputError(Fault(f"{option} takes the name of a file; this is a folder", path))
+    return file
 
 
 def print_json(data: Mapping[str, object]) -> None:

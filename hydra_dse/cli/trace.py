@@ -10,6 +10,8 @@ import click
 from hydra_dse.cli.options import json_option
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hydra_dse.bundle.metrics import Measurement
     from hydra_dse.bundle.metrics.table import Row
     from hydra_dse.bundle.reading.check import RuleResult
@@ -57,13 +59,14 @@ def table(
     """
     from hydra_dse.bundle.metrics.table import sort
     from hydra_dse.bundle.metrics.table import table as rows_of
-    from hydra_dse.cli.options import print_json
+    from hydra_dse.cli.options import output_file, print_json
 
+    file = None if out is None else output_file(out, "--out", (".csv", ".html"))
     rows = rows_of(folders, names)
     if sort_by is not None:
         rows = sort(rows, sort_by, descending)
-    if out is not None:
-        _write_table(out, rows)
+    if file is not None:
+        _write_table(file, rows)
     elif not as_json:
         _print_groups(rows, bool(names))
     if as_json:
@@ -75,17 +78,15 @@ def _row_json(row: Row) -> dict[str, object]:
     return {**head, **row.measurement.as_dict()}
 
 
-def _write_table(out: str, rows: list[Row]) -> None:
-    from pathlib import Path
-
+def _write_table(file: Path, rows: list[Row]) -> None:
     from hydra_dse.bundle.metrics.render import to_csv, to_html
     from hydra_dse.errors import Fault, InputError
 
-    writers = {".csv": to_csv, ".html": to_html}
-    file = Path(out)
-    if file.suffix not in writers:
-        raise InputError(Fault("--out takes a name that ends in .csv or .html", out))
-    file.write_text(writers[file.suffix](rows), encoding="utf-8", newline="\n")
+    text = to_csv(rows) if file.suffix.lower() == ".csv" else to_html(rows)
+    try:
+        file.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(Fault(f"cannot be written: {error.strerror or error}", str(file))) from None
 
 
 COLUMNS = ("avg_step_time", "exposed_communication_s", "compute_comm_overlap", "mfu", "ttft_p50_s", "tpot_mean_s")

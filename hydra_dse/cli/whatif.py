@@ -13,6 +13,7 @@ from hydra_dse.cli.options import json_option
 
 if TYPE_CHECKING:
     from hydra_dse.bundle.whatif import Gain, WhatIf
+    from hydra_dse.bundle.whatif.replay import Node
     from hydra_dse.cli.simulation import Simulation
 
 
@@ -42,7 +43,7 @@ def whatif(bundle: str, scales: tuple[str, ...], replications: int, by: str, no_
         raise InputError(Fault(f"no gain of {by!r}{did_you_mean(by, GAINS)}; there are {one_of(GAINS)}", file="--by"))
     block = _block(bundle)
     if block is None:
-        _foreign(bundle, scales, as_json)
+        _foreign(bundle, scales or ("noi=2", "hbm=2", "compute=2"), not no_pairs, as_json)
         return
     found = _simulated(bundle, block, scales or _DEFAULT, replications, by, not no_pairs)
     if as_json:
@@ -152,26 +153,67 @@ def _cell(gain: Gain | None) -> str:
     return f"{gain.mean:.3f}{interval}"
 
 
-def _foreign(bundle: str, scales: tuple[str, ...], as_json: bool) -> None:
+def _foreign(bundle: str, scales: tuple[str, ...], pairs: bool, as_json: bool) -> None:
     """Replay the recorded graph of a trace that we did not write."""
-    from hydra_dse.bundle.whatif import LIMITS, graph_of, replay
+    from hydra_dse.bundle.whatif import LIMITS, replay
     from hydra_dse.cli.options import print_json
     from hydra_dse.cli.tables import console, print_table
+    from hydra_dse.errors import Fault, InputError
 
-    nodes = graph_of(_traces(bundle))
-    factors = dict(_factor(text) for text in scales or ("noi=2", "hbm=2", "compute=2"))
-    before = replay(nodes, {})
-    sets = [(name,) for name in factors] + list(itertools.combinations(factors, 2))
+    factors = dict(_factor(text) for text in scales)
+    if len(factors) < len(scales):
+        raise InputError(Fault("give each resource once", file="--scale"))
+    nodes, notes = _graph(bundle)
+    before = _unscaled(nodes, bundle)
+    sets = [(name,) for name in factors] + (list(itertools.combinations(factors, 2)) if pairs else [])
     gains = {names: before / replay(nodes, {name: factors[name] for name in names}) for names in sets}
     order = sorted(gains, key=lambda names: -gains[names])
+    limits = [*LIMITS, *notes]
     if as_json:
         rows = [{"scale": {name: factors[name] for name in names}, "gain": gains[names]} for names in order]
-        print_json({"baseline": {"duration_s": before / 1e6}, "sensitivities": rows, "limits": list(LIMITS)})
+        print_json(
+            {"baseline": {"duration_s": before / 1e6}, "sensitivities": rows, "replayed": True, "limits": limits}
+        )
         return
     cells = [(" and ".join(f"{name} × {factors[name]:g}" for name in names), f"{gains[names]:.3f}") for names in order]
     print_table("Gain of the recorded time", ("scaled", "times shorter"), cells, 1)
-    for limit in LIMITS:
+    console().print(f"the unscaled replay takes the recorded time, {before / 1e6:.6g} s")
+    for limit in limits:
         console().print(f"limit: {limit}")
+
+
+def _graph(bundle: str) -> tuple[list[Node], list[str]]:
+    """The graph of all ranks, and what was left out of it."""
+    from hydra_dse.bundle.conventions import KERNEL, MEMCPY
+    from hydra_dse.bundle.reading import open_folder, timed_events
+    from hydra_dse.bundle.whatif import graph_of
+    from hydra_dse.errors import Fault, InputError
+
+    files = open_folder(bundle).ranks
+    if not files:
+        raise InputError(Fault("has no file rank<N>_trace.json or kineto_trace_<N>.json", file=bundle))
+    ranks = [timed_events(file, (KERNEL, MEMCPY)) for file in files]
+    skipped = sum(each.skipped for each in ranks)
+    notes = [f"{skipped} events left out: no name, or no time or duration that is a number"] if skipped else []
+    return graph_of([each.events for each in ranks]), notes
+
+
+def _unscaled(nodes: list[Node], bundle: str) -> float:
+    """Duration in µs of the replay with nothing scaled.
+
+    Raises:
+        InputError: nothing takes time, or it is not the recorded one, so that no other replay could be believed.
+    """
+    from hydra_dse.bundle.whatif import recorded, replay
+    from hydra_dse.errors import Fault, InputError
+
+    before, whole = replay(nodes, {}), recorded(nodes)
+    if before <= 0.0:
+        raise InputError(Fault("nothing in the trace takes any time", file=bundle))
+    if abs(before - whole) > 1e-6 * whole:
+        message = f"the unscaled replay takes {before:.9g} µs instead of the recorded {whole:.9g} µs"
+        raise InputError(Fault(message, file=bundle))
+    return before
 
 
 def _factor(text: str) -> tuple[str, float]:
@@ -183,19 +225,3 @@ def _factor(text: str) -> tuple[str, float]:
         message = f"{scale.resource!r} cannot be told from a foreign trace; accepted: noi, hbm, compute"
         raise InputError(Fault(message, file="--scale"))
     return scale.resource, scale.factor
-
-
-def _traces(bundle: str) -> list[list[dict[str, Any]]]:
-    from hydra_dse.errors import Fault, InputError
-
-    files = sorted(Path(bundle).glob("rank*_trace.json"), key=lambda file: (len(file.name), file.name))
-    if not files:
-        raise InputError(Fault("has no file rank<N>_trace.json", file=bundle))
-    found = []
-    for file in files:
-        try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(Fault(f"is no JSON trace: {error}", file=str(file))) from None
-        found.append(data["traceEvents"] if isinstance(data, dict) else data)
-    return found

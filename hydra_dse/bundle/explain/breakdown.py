@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hydra_dse.bundle import conventions as words
-from hydra_dse.bundle.explain.overlap import hidden_share, parts_of_step
+from hydra_dse.bundle.cards import read_card
+from hydra_dse.bundle.explain.overlap import device_spans, hidden_share, parts_of_step
+from hydra_dse.bundle.reading import TraceFolder, card_of, open_folder, timed_events
+from hydra_dse.bundle.reading.folder import read_json
+from hydra_dse.bundle.reading.kineto import marker_kind, number
 from hydra_dse.bundle.writing import names
 from hydra_dse.bundle.writing.bundle import METRICS
-from hydra_dse.bundle.writing.check import Event, events_of
-from hydra_dse.bundle.writing.files import rank_file
-from hydra_dse.config.loader import load_yaml
+from hydra_dse.bundle.writing.files import Event, rank_file
 from hydra_dse.errors import Fault, InputError
 
+_CATEGORIES = {names.SEGMENT, names.OPERATOR, words.KERNEL, words.MEMCPY, words.ANNOTATION, words.PYTHON}
 DECODE, PREFILL, MIXED, STEP, REQUEST = "decode step", "prefill step", "mixed step", "step", "request"
 """Kinds of iterations (of foreign traces all are steps), and what requests spend outside of them."""
 
@@ -75,6 +75,7 @@ class Breakdown:
         metrics: of the whole run, where known.
         overlap: share of communication that computation hides, None where there is none.
         approximate: whether segments come from overlap of events instead of the simulator.
+        skipped: events without a name, a time or a duration.
     """
 
     label: str
@@ -83,59 +84,68 @@ class Breakdown:
     metrics: Mapping[str, float | None]
     overlap: float | None
     approximate: bool
+    skipped: int = 0
+
+
+def section(data: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """A mapping in a card, empty where there is none."""
+    for key in path:
+        inner = data.get(key)
+        data = inner if isinstance(inner, Mapping) else {}
+    return data
 
 
 def read_breakdown(folder: str | Path) -> Breakdown:
     """Read a bundle, of ours or foreign.
 
     Raises:
-        InputError: no trace there, or none with markers of iterations.
+        InputError: no trace there, one that is none, or none with markers of iterations.
     """
-    place = Path(folder)
-    trace = place / rank_file(0)
-    if not trace.is_file():
-        raise InputError(Fault(f"has no {rank_file(0)}; give the folder of a bundle", file=str(folder)))
-    card_file = place / f"{place.resolve().name}.yaml"
-    card = _card(card_file)
-    metrics_file = place / METRICS
-    metrics = json.loads(metrics_file.read_text(encoding="utf-8")).get("metrics", {}) if metrics_file.is_file() else {}
-    events = list(_steps_and_segments(trace))
-    ours = any(event.get("cat") == names.SEGMENT for event in events)
-    phases = _from_segments(events) if ours else _from_overlap(events)
-    if not phases:
-        raise InputError(Fault("has no markers of iterations (execute_context_… or ProfilerStep#…)", file=str(trace)))
-    return Breakdown(place.resolve().name, phases, card, metrics, _hidden(events), not ours)
-
-
-def _card(file: Path) -> Mapping[str, Any]:
-    if not file.is_file():
-        return {}
+    place = open_folder(folder)
+    card = _card(place.path)
+    if not place.ranks:
+        raise InputError(Fault(_no_trace(place, card), file=str(folder)))
+    trace = place.ranks[0]
+    found = timed_events(trace, _CATEGORIES)
+    ours = any(event["cat"] == names.SEGMENT for event in found.events)
     try:
-        return load_yaml(file).data
-    except (InputError, yaml.YAMLError):
+        phases = _from_segments(found.events) if ours else _from_overlap(found.events, card)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"its segments are not those of this version ({type(error).__name__}: {error})"
+        raise InputError(Fault(message, file=str(trace))) from error
+    if not phases:
+        message = "has no markers of iterations (execute_context_…, ProfilerStep#… or run_batch)"
+        if found.skipped:
+            message += f"; {found.skipped} events have no name, or no time or duration that is a number"
+        raise InputError(Fault(message, file=str(trace)))
+    hidden = _hidden(found.events)
+    return Breakdown(place.name, phases, card, _metrics(place.path), hidden, not ours, found.skipped)
+
+
+def _no_trace(place: TraceFolder, card: Mapping[str, Any]) -> str:
+    """Why a folder cannot be explained."""
+    missing = section(card, words.BLOCK).get("traces_missing")
+    if missing:
+        return f"has no traces: {missing}"
+    others = "; Nsight exports and TPU traces are not explained" if place.databases or place.others else ""
+    return f"has no {rank_file(0)} or kineto_trace_0.json{others}; give the folder of a bundle"
+
+
+def _card(folder: Path) -> Mapping[str, Any]:
+    try:
+        return read_card(card_of(folder)).document.data
+    except InputError:
         return {}
 
 
-def _steps_and_segments(trace: Path) -> Iterator[Event]:
-    """Events that a breakdown needs; ours one line at a time, a foreign file at once."""
-    wanted = {names.SEGMENT, names.OPERATOR, words.KERNEL, words.MEMCPY, words.ANNOTATION}
-    with trace.open(encoding="utf-8") as stream:
-        head = stream.readline()
-    found: Iterable[Event]
-    if '"schemaVersion": 1' in head and head.endswith('"traceEvents": [\n'):
-        found = events_of(trace)
-    else:
-        try:
-            data = json.loads(trace.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(Fault(f"is no JSON trace: {error}", file=str(trace))) from None
-        found = data.get("traceEvents", ()) if isinstance(data, dict) else data
-    for event in found:
-        if event.get("ph") == "X" and event.get("cat") in wanted:
-            yield event
+def _metrics(folder: Path) -> Mapping[str, float | None]:
+    """Numbers of the whole run, empty where the bundle has none."""
+    data = read_json(folder / METRICS)
+    told = data.get("metrics") if isinstance(data, dict) else None
+    return {name: number(value) for name, value in told.items()} if isinstance(told, dict) else {}
 
 
-def _from_segments(events: Iterable[Event]) -> dict[str, Phase]:
+def _from_segments(events: Sequence[Event]) -> dict[str, Phase]:
     phases: dict[str, Phase] = {}
     kinds: dict[int, str] = {}
     for event in events:
@@ -165,19 +175,30 @@ def _segment(name: str) -> str:
     return name
 
 
-def _from_overlap(events: list[Event]) -> dict[str, Phase]:
+def _from_overlap(events: Sequence[Event], card: Mapping[str, Any]) -> dict[str, Phase]:
     """Steps of a foreign trace; what is hidden is charged to nothing."""
     phase = Phase()
+    spans = device_spans(events)
+    tokens = _tokens_of_step(card)
     for event in events:
-        marker = event["cat"] == words.ANNOTATION
-        if marker and event["name"].startswith((words.SERVING_STEP, words.TRAINING_STEP)):
+        if marker_kind(event["cat"], event["name"]) is not None:
             phase.iterations += 1
             phase.seconds += event["dur"] / 1e6
-            for name, seconds in parts_of_step(events, event["ts"], event["ts"] + event["dur"]).items():
+            phase.tokens += tokens
+            for name, seconds in parts_of_step(spans, event["ts"], event["ts"] + event["dur"]).items():
                 phase.add(name, seconds, name)
     return {STEP: phase} if phase.iterations else {}
 
 
-def _hidden(events: list[Event]) -> float | None:
+def _tokens_of_step(card: Mapping[str, Any]) -> float:
+    """Tokens of a training step by its card, 0 where that does not say (a serving step's are not in a card)."""
+    model, data = (section(card, "workload", name) for name in ("model", "data"))
+    batch, length = (number(data.get(name)) for name in ("batch_size", "seq_len"))
+    if model.get("phase") != "training" or batch is None or length is None:
+        return 0.0
+    return max(0.0, batch * length)
+
+
+def _hidden(events: Sequence[Event]) -> float | None:
     """Share of the communication of rank 0 under which it computes (`compute_comm_overlap` of the original)."""
     return hidden_share([event for event in events if event["cat"] == words.KERNEL])

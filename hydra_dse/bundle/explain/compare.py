@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hydra_dse.bundle.conventions import BLOCK
-from hydra_dse.bundle.explain.breakdown import DECODE, MIXED, PREFILL, REQUEST, STEP, Breakdown, Phase
+from hydra_dse.bundle.explain.breakdown import DECODE, MIXED, PREFILL, REQUEST, STEP, Breakdown, Phase, section
 from hydra_dse.errors import Fault, InputError
 
 TOLERANCE = 0.1
@@ -35,11 +36,12 @@ class EqualWork:
     """Whether two bundles did the same work.
 
     Attributes:
-        reasons: what differs.
+        equal: None where a bundle does not say what it did.
+        reasons: what differs, or is not said.
         normalised_by: what the times are per, where they are not per step.
     """
 
-    equal: bool
+    equal: bool | None
     reasons: tuple[str, ...]
     normalised_by: str | None = None
 
@@ -99,6 +101,7 @@ def compare(a: Breakdown, b: Breakdown, normalise: bool = False) -> Comparison:
     if reasons and not normalise:
         message = f"{a.label} and {b.label} did different work: {'; '.join(reasons)}; --normalise divides by tokens"
         raise InputError(Fault(message))
+    unknown = tuple(reason for side in (a, b) for reason in _unsaid(side))
     per = "token processed" if reasons else None
     if per and any(side.phases[name].tokens <= 0 for side in (a, b) for name in phases):
         raise InputError(Fault("cannot be normalised: a trace does not say how many tokens its steps processed"))
@@ -110,7 +113,7 @@ def compare(a: Breakdown, b: Breakdown, normalise: bool = False) -> Comparison:
         b.label,
         tuple(rows),
         totals,
-        EqualWork(not reasons, tuple(reasons), per),
+        EqualWork(None, unknown) if unknown and not reasons else EqualWork(not reasons, tuple(reasons), per),
         {name: (a.phases[name].busiest(), b.phases[name].busiest()) for name in phases},
         tuple(_levers(rows, totals)),
         (a.overlap, b.overlap),
@@ -147,36 +150,62 @@ def _queueing(side: Breakdown) -> float | None:
 
 
 def _differences(a: Breakdown, b: Breakdown) -> Iterator[str]:
-    """What the cards say of the work."""
+    """What the cards say of the work; what one of them does not say differs from nothing."""
+    if not a.card or not b.card:
+        return
     models = [_model(side) for side in (a, b)]
     if models[0] != models[1]:
         yield f"models {models[0]} and {models[1]}"
-    work = [(side.card.get(BLOCK) or {}).get("unit_of_work") or {} for side in (a, b)]
+    phases = [_section(side, "model").get("phase", "unknown") for side in (a, b)]
+    if phases[0] != phases[1]:
+        yield f"phases {phases[0]} and {phases[1]}"
+    work = [_unit_of_work(side) for side in (a, b)]
     if work[0].get("workload_sha256") != work[1].get("workload_sha256"):
         counts = [f"{each.get('requests', 'unknown')} requests" for each in work]
         yield f"other requests ({counts[0]} and {counts[1]})"
     if not any(work):
-        data = [((side.card.get("workload") or {}).get("data") or {}) for side in (a, b)]
+        data = [_section(side, "data") for side in (a, b)]
         for key in ("batch_size", "seq_len", "input_len", "output_len"):
             if data[0].get(key) != data[1].get(key):
                 yield f"{key} {data[0].get(key)} and {data[1].get(key)}"
 
 
+def _unsaid(side: Breakdown) -> Iterator[str]:
+    """What a bundle does not say of its work."""
+    if not side.card:
+        yield f"{side.label} has no card"
+    elif not _unit_of_work(side):
+        missing = [key for key in ("batch_size", "seq_len") if _section(side, "data").get(key) is None]
+        missing += [] if _section(side, "model").get("model_family") else ["model_family"]
+        if missing:
+            yield f"the card of {side.label} does not say {' and '.join(missing)}"
+
+
+def _section(side: Breakdown, name: str) -> Mapping[str, Any]:
+    return section(side.card, "workload", name)
+
+
+def _unit_of_work(side: Breakdown) -> Mapping[str, Any]:
+    return section(side.card, BLOCK, "unit_of_work")
+
+
 def _model(side: Breakdown) -> str:
-    section = (side.card.get("workload") or {}).get("model") or {}
-    return f"{section.get('model_family', 'unknown')} ({section.get('precision', 'unknown')})"
+    model = _section(side, "model")
+    return f"{model.get('model_family', 'unknown')} ({model.get('precision', 'unknown')})"
 
 
 def _unequal_steps(name: str, a: Breakdown, b: Breakdown) -> Iterator[str]:
     first, second = a.phases[name], b.phases[name]
     for what in ("sequences", "tokens", "context"):
         each = [getattr(phase, what) / phase.iterations for phase in (first, second)]
+        if what == "tokens" and min(each) <= 0.0:
+            continue  # not said
         if max(each) > 0.0 and abs(each[0] - each[1]) > TOLERANCE * max(each):
             yield f"{each[0]:.4g} and {each[1]:.4g} {what} a {name}"
 
 
 def _levers(rows: list[Row], totals: dict[str, tuple[float, float]]) -> Iterator[Lever]:
-    """Segments of the slower one that alone would make it the faster one."""
+    """Segments of the slower one that alone, faster by some factor, would bring both level."""
     for name, (a, b) in totals.items():
         gap = abs(a - b)
         slower_is_a = a > b
@@ -191,3 +220,5 @@ def _notes(a: Breakdown, b: Breakdown) -> Iterator[str]:
     for side in (a, b):
         if side.approximate:
             yield f"{side.label}: segments by overlap of the events of rank 0; what limits each is not in the trace"
+        if side.skipped:
+            yield f"{side.label}: {side.skipped} events left out: no name, or no time or duration that is a number"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hydra_dse.bundle import conventions as words
+from hydra_dse.bundle.metrics.measured import COMMUNICATION
 
 Interval = tuple[float, float]
 
-COMMUNICATES = re.compile(r"nccl|allreduce|all_reduce|all_gather|allgather|reduce_scatter|broadcast|sendrecv", re.I)
+COMMUNICATES = COMMUNICATION
+"""Kernels that communicate, as the metrics have it."""
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
@@ -47,38 +51,63 @@ def length(intervals: Iterable[Interval]) -> float:
     return sum(end - start for start, end in intervals)
 
 
-def parts_of_step(events: Iterable[dict[str, Any]], start: float, end: float) -> dict[str, float]:
-    """Seconds of a step (µs from `start` to `end`): computation, what shows of communication and copies, the rest."""
-    compute: list[Interval] = []
-    others: dict[str, list[Interval]] = {}
+@dataclass(frozen=True)
+class DeviceSpans:
+    """Kernels and copies of a rank by what they do, each in order of its start, in µs.
+
+    Attributes:
+        by_name: `"compute"`, `"copies"`, or `"communication: <collective>"` → spans.
+        reach: for each of them the longest duration, so that those of a window are found.
+    """
+
+    by_name: Mapping[str, Sequence[Interval]]
+    reach: Mapping[str, float]
+
+    def within(self, name: str, start: float, end: float) -> list[Interval]:
+        """What of the spans of a name lies in a window."""
+        spans = self.by_name.get(name, ())
+        first = bisect.bisect_left(spans, (start - self.reach.get(name, 0.0), 0.0))
+        last = bisect.bisect_left(spans, (end, 0.0))
+        cut = ((max(start, each[0]), min(end, each[1])) for each in spans[first:last])
+        return [each for each in cut if each[1] > each[0]]
+
+
+def device_spans(events: Iterable[Mapping[str, Any]]) -> DeviceSpans:
+    """Sort kernels and copies by what they do."""
+    found: dict[str, list[Interval]] = {}
     for event in events:
         if event["cat"] not in (words.KERNEL, words.MEMCPY):
             continue
-        span = (max(start, event["ts"]), min(end, event["ts"] + event["dur"]))
-        if span[1] <= span[0]:
-            continue
+        name = "compute"
         if event["cat"] == words.MEMCPY:
-            others.setdefault("copies", []).append(span)
+            name = "copies"
         elif COMMUNICATES.search(event["name"]):
-            others.setdefault(f"communication: {_collective(event)}", []).append(span)
-        else:
-            compute.append(span)
-    seen = union(compute)
+            name = f"communication: {_collective(event)}"
+        found.setdefault(name, []).append((event["ts"], event["ts"] + event["dur"]))
+    for spans in found.values():
+        spans.sort()
+    return DeviceSpans(found, {name: max(end - start for start, end in spans) for name, spans in found.items()})
+
+
+def parts_of_step(spans: DeviceSpans, start: float, end: float) -> dict[str, float]:
+    """Seconds of a step (µs from `start` to `end`): computation, what shows of communication and copies, the rest."""
+    seen = union(spans.within("compute", start, end))
     parts = {"compute": length(seen)}
-    for name in sorted(others):
-        showing = minus(union(others[name]), seen)
-        parts[name] = length(showing)
-        seen = union([*seen, *showing])
+    for name in sorted(spans.by_name):
+        if name != "compute":
+            showing = minus(union(spans.within(name, start, end)), seen)
+            parts[name] = length(showing)
+            seen = union([*seen, *showing])
     parts["host and idle"] = (end - start) - length(seen)
     return {name: value / 1e6 for name, value in parts.items() if value > 0.0}
 
 
-def _collective(event: dict[str, Any]) -> str:
+def _collective(event: Mapping[str, Any]) -> str:
     name = str(event["name"]).removeprefix(words.COLLECTIVE_PREFIX).split("(")[0]
     return re.split(r"_(?=RING|TREE|Sum|NVLS)", name)[0]
 
 
-def hidden_share(kernels: Iterable[dict[str, Any]]) -> float | None:
+def hidden_share(kernels: Iterable[Mapping[str, Any]]) -> float | None:
     """Communication under which computation runs, as a share of it; None without communication."""
     compute: list[Interval] = []
     communication: list[Interval] = []

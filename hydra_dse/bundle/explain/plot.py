@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from hydra_dse.bundle.explain.compare import Comparison
+from hydra_dse.errors import Fault, InputError
 
 
 def plot(found: Comparison, path: Path) -> None:
-    """Write one panel a phase: from the time of A, segment by segment, to the time of B."""
+    """Write one panel a phase: from the time of A, segment by segment, to the time of B.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -25,9 +30,12 @@ def plot(found: Comparison, path: Path) -> None:
             labels.append(row.name)
             at += row.difference_s
         axis.bar(len(rows) + 1, b * 1e6, color="0.6")
-        labels.append(found.b)
+        labels = [label.replace("$", r"\$") for label in (*labels, found.b)]  # no formula between two of them
         axis.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=8)
         per = found.equal_work.normalised_by or "step"
         axis.set_title(phase, fontsize=10)
         axis.set_ylabel(f"µs per {per}")
-    figure.savefig(path, metadata={"Software": None})
+    try:
+        figure.savefig(path, metadata={"Software": None} if path.suffix.lower() == ".png" else None)
+    except OSError as error:
+        raise InputError(Fault(f"cannot be written: {error.strerror or error}", str(path))) from None

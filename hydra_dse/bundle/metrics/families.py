@@ -16,7 +16,8 @@ FAMILIES: dict[str, re.Pattern[str]] = {
         rf"flash|{_WORD}fmha|paged[_-]?attention|attention_core|attn|softmax|concat_and_cache", re.IGNORECASE
     ),
     "moe_route": re.compile(
-        rf"topk|moe_align|count_and_sort|{_WORD}(?:router|routing|gate|gating)|{_WORD}(?:radix|sort|scan|histogram)",
+        rf"topk|moe_align|count_and_sort|{_WORD}(?:router|routing|gate|gating)|{_WORD}(?:radix|sort|histogram)|"
+        rf"{_WORD}(?<!ssm_)(?<!ssd_)(?<!chunk_)(?<!selective_)scan",
         re.IGNORECASE,
     ),
     "moe_expert": re.compile(rf"fused[_-]?moe|{_WORD}grouped|grouped_|{_WORD}experts?|act_and_mul", re.IGNORECASE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hydra_dse.bundle.reading.events import TimedEvents, timed_events
 from hydra_dse.bundle.reading.folder import TraceFolder, card_of, open_folder
 from hydra_dse.bundle.reading.kineto import read_rank
 from hydra_dse.bundle.reading.nouns import RankTrace
@@ -12,6 +13,7 @@ from hydra_dse.bundle.reading.tpu import TpuTrace, read_tpu
 __all__ = [
     "EventStream",
     "RankTrace",
+    "TimedEvents",
     "TpuTrace",
     "TraceFolder",
     "card_of",
@@ -19,4 +21,5 @@ __all__ = [
     "read_nsys",
     "read_rank",
     "read_tpu",
+    "timed_events",
 ]

@@ -219,7 +219,7 @@ class _FileCheck:
         for key, least in (("In msg nelems", 1), ("Out msg nelems", 0), ("Group size", 1)):
             if not _whole(arguments.get(key), least):
                 self.fault(key, f"args.{key!r} {arguments.get(key)!r} is no whole number of at least {least}")
-        if arguments.get("dtype") not in words.DTYPE_BYTES:
+        if str(arguments.get("dtype")) not in words.DTYPE_BYTES:
             self.fault("dtype", f"args.dtype {arguments.get('dtype')!r} is no type that the tools know")
         ranks = arguments.get("Process Group Ranks")
         if not isinstance(ranks, str) or not ranks.startswith("["):

@@ -70,8 +70,19 @@ def read_rank(path: str | Path) -> RankTrace:
 def number(value: object) -> float | None:
     """A finite number, None for all else (text is not accepted, as in the original tools)."""
     if type(value) is float or type(value) is int:
-        return float(value) if math.isfinite(value) and abs(value) < 1e18 else None
+        return float(value) if abs(value) < 1e18 else None  # false for NaN, and no overflow for a long integer
     return None
+
+
+def marker_kind(category: str, name: str) -> str | None:
+    """Which kind of iteration an event marks by its category and name, None for none."""
+    if category == words.PYTHON:
+        return words.BATCH_STEP if _BATCH.search(name) else None
+    if category != words.ANNOTATION:
+        return None
+    if name.startswith(words.SERVING_STEP):
+        return words.SERVING_STEP
+    return words.TRAINING_STEP if _STEP.match(name) else None
 
 
 class _Table:
@@ -205,15 +216,12 @@ class _Columns:
             self.redistributions.append((start, start, duration or 0.0))
 
     def _marker(self, category: str, name: str, start: float | None, duration: float | None) -> None:
-        if category == words.PYTHON:
-            kind, order = (words.BATCH_STEP, start) if _BATCH.search(name) else (None, None)
-        elif name.startswith(words.SERVING_STEP):
-            kind, order = words.SERVING_STEP, start
-        else:
-            found = _STEP.match(name)
-            kind, order = (words.TRAINING_STEP, float(found.group(1)[:15])) if found else (None, None)
+        kind = marker_kind(category, name)
         if kind is None:
             return
+        order = start
+        if kind == words.TRAINING_STEP:
+            order = float(name.removeprefix(words.TRAINING_STEP)[:15])
         if start is None or duration is None or order is None:
             self._skip("step marker without time or duration")
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hydra_dse.bundle.whatif.replay import LIMITS, graph_of, replay
+from hydra_dse.bundle.whatif.replay import LIMITS, graph_of, recorded, replay
 from hydra_dse.bundle.whatif.scaling import RESOURCES, Scale, parse_scale, scaled
 from hydra_dse.bundle.whatif.sensitivity import GAINS, Gain, Sensitivity, WhatIf, what_if
 
@@ -16,6 +16,7 @@ __all__ = [
     "WhatIf",
     "graph_of",
     "parse_scale",
+    "recorded",
     "replay",
     "scaled",
     "what_if",

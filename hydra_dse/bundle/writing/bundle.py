@@ -143,7 +143,8 @@ def _script(command: tuple[str, ...], folder: Path) -> str:
         "# Usage: ./run.sh [FOLDER OF THE NEW BUNDLE]\n"
         "set -eu\n"
         'here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)\n'
-        f'exec ${{HYDRA_DSE:-hydra-dse}} {words} --bundle "${{1:-$here/replayed/{name}}}"\n'
+        f'bundle="$here"/replayed/{shlex.quote(name)}\n'
+        f'exec ${{HYDRA_DSE:-hydra-dse}} {words} --bundle "${{1:-$bundle}}"\n'
     )
 
 
