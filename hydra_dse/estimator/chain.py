@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator.nodes import BatchNodes
+from hydra_dse.estimator.arrays import bounded
+from hydra_dse.estimator.nodes import BatchNodes, gather
 from hydra_dse.estimator.transient import critical, settled_load
 
 FloatArray = NDArray[np.float64]
@@ -89,7 +90,7 @@ def service_seen(scv: FloatArray, servers: FloatArray, load: FloatArray) -> Floa
     `Q(M/D/s) = (1 + ξ)/2·Q(M/M/s)`.  One server: `scv` itself.  As many servers as make queues rare: 1, since the
     departures of many are Poisson; ξ ends there.
     """
-    rho = np.clip(load, 1e-9, 1.0)
+    rho = bounded(load, 1e-9, 1.0)
     s = np.maximum(servers, 1.0)
     several = (1.0 - rho) * (s - 1.0) * (np.sqrt(4.0 + 5.0 * s) - 2.0) / (16.0 * rho * s)
     fixed = 2.0 / (1.0 + np.minimum(several, 1.0))
@@ -166,9 +167,10 @@ def limited_sharing(
         horizon_per_s: the queue is seen at an exponential time of this rate after an empty start (`settled_load`).
     """
     n = len(rate)
-    whole = np.nan_to_num(np.floor(limit + 1e-9), nan=1.0)
+    whole = np.floor(limit + 1e-9)
+    whole = np.where(np.isnan(whole), 1.0, whole)
     if load is None:
-        load = rate * nodes.time_at(residence_s, limit[:, None])[:, 0] / limit
+        load = rate * nodes.time_at_each(residence_s, limit) / limit
     if horizon_per_s > 0.0:
         each = load / rate
         load = critical(load if offered is None else offered * each)
@@ -180,40 +182,41 @@ def limited_sharing(
         levels = np.arange(1.0, length + 1.0)
         part = nodes.take(rows)
         time = part.times_at_levels(residence_s[rows], length)
+        last = whole[rows, None].astype(np.int64)
         log_ratio = (np.log(rate[rows])[:, None] + np.log(time / levels)) / burst.spread[rows, None]
-        log_ratio = np.where(levels <= whole[rows, None], log_ratio, -np.inf)
-        solved = _with_tail(log_ratio, whole[rows], load[rows], burst.blocking[rows])
+        log_ratio = np.where(levels <= last, log_ratio, -np.inf)
+        solved = _with_tail(log_ratio, last, load[rows], burst.blocking[rows])
         probability = solved.levels
         at_nodes[rows] = part.project(probability, solved.beyond, limit[rows])
         if stairs is not None and part.ratio is not None:
             stairs[rows] = part.mean_ratio(probability, solved.beyond, limit[rows], at_nodes[rows])
-        served = probability[:, 1:] * levels
-        full[rows] = np.take_along_axis(probability, whole[rows, None].astype(int), axis=1)[:, 0] + solved.beyond
-        in_service[rows] = served.sum(axis=1) + solved.beyond * limit[rows]
-    steady = np.clip(load, 1e-9, 1.0 - 1e-9)
+        full[rows] = gather(probability, last)[:, 0] + solved.beyond
+        in_service[rows] = probability[:, 1:] @ levels + solved.beyond * limit[rows]
+    steady = bounded(load, 1e-9, 1.0 - 1e-9)
     wait = burst.wait(limit, steady)
     ratio = steady ** (1.0 / wait)
     queues = np.minimum(wait * steady / (1.0 - steady) * (1.0 - ratio), 1.0)
     return PoolState(at_nodes, full, load, ratio, queues, in_service, stairs=stairs)
 
 
-def _buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64], int]]:
+def _buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64] | slice, int]]:
     """Group designs by chain length, so that short chains do not pay for long ones."""
-    limit = np.nan_to_num(limit, nan=1.0)
-    edges = [size for size in BUCKETS if size < limit.max()] + [int(max(limit.max(), 1.0))]
+    longest = int(max(limit.max(), 1.0))
+    if len(limit) == 1:
+        return [(slice(None), longest)]
+    edges = [size for size in BUCKETS if size < longest] + [longest]
     which = np.searchsorted(np.asarray(edges), limit)
     found = [(np.flatnonzero(which == i), edge) for i, edge in enumerate(edges)]
     return [(rows, edge) for rows, edge in found if len(rows)]
 
 
-def _with_tail(log_ratio: FloatArray, whole: FloatArray, load: FloatArray, blocking: FloatArray) -> Stationary:
-    """Chains of different lengths whose last open level carries the geometric tail."""
-    zero = np.zeros((len(log_ratio), 1))
-    log_weight = np.concatenate((zero, np.cumsum(log_ratio, axis=1)), axis=1)
+def _with_tail(log_ratio: FloatArray, last: NDArray[np.int64], load: FloatArray, blocking: FloatArray) -> Stationary:
+    """Chains of different lengths whose last open level, shape (n, 1), carries the geometric tail."""
+    log_weight = np.zeros((len(log_ratio), log_ratio.shape[1] + 1))
+    np.cumsum(log_ratio, axis=1, out=log_weight[:, 1:])
     log_weight -= log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight)
-    last = np.take_along_axis(weight, whole[:, None].astype(int), axis=1)[:, 0]
     ratio = np.minimum(load, 1.0 - 1e-9) ** (1.0 / blocking)
-    tail = last * ratio / (1.0 - ratio)
+    tail = gather(weight, last)[:, 0] * ratio / (1.0 - ratio)
     total = weight.sum(axis=1) + tail
     return Stationary(weight / total[:, None], tail / total)

@@ -18,7 +18,6 @@ from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.nodes import row_starts
 from hydra_dse.model.operators import Batch
-from hydra_dse.profile.nouns import PoolModel
 
 FloatArray = NDArray[np.float64]
 
@@ -30,23 +29,18 @@ EDGES = (0.0, 0.3, 0.6, 0.8, 0.92, 0.98, 1.0)
 WEIGHTS = np.diff(EDGES)
 
 
-def delay_table(
-    pool: PoolModel, budget: FloatArray, sequences: FloatArray, step_s: FloatArray, lengths: LengthMoments
-) -> FloatArray:
-    """Delay of `sequences` decoders, whose own iteration takes `step_s`, by `SHARES` of the budget, (n, j, steps + 1).
+def shared_batch(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> Batch:
+    """Iterations of `SHARES` of the budget but the first beside decoders, shape (n, j·steps).
 
     Args:
-        pool: model of the pool.
         budget: prompt tokens of a full iteration, shape (n, j).
         sequences: decoders beside them, shape (n, j).
-        step_s: decode-only iteration, shape (n, j).
         lengths: of the requests.
     """
-    n, j = budget.shape
-    tokens = (budget[:, :, None] * SHARES[1:]).reshape(n, -1)
+    tokens = (budget[:, :, None] * SHARES[1:]).reshape(len(budget), -1)
     beside = np.repeat(sequences, STEPS, axis=1)
     prompts = np.maximum(tokens / lengths.prompt, np.minimum(tokens, 1.0))
-    batch = Batch(
+    return Batch(
         prefill_tokens=tokens,
         prefill_sequences=prompts,
         prefill_pairs=tokens * np.minimum(tokens / 2.0, lengths.residual_prompt),
@@ -56,9 +50,19 @@ def delay_table(
         emitted_tokens=beside * lengths.positions + prompts,
         tokens_per_sequence=lengths.positions,
     )
-    times = np.asarray(pool.time_s(batch), dtype=float).reshape(n, j, STEPS)
-    delay = np.maximum(times - step_s[:, :, None], 0.0)
-    return np.concatenate((np.zeros((n, j, 1)), delay), axis=2)
+
+
+def delay_table(times_s: FloatArray, step_s: FloatArray) -> FloatArray:
+    """Delay of decoders by `SHARES` of the budget, shape (n, j, steps + 1).
+
+    Args:
+        times_s: of the iterations of `shared_batch`.
+        step_s: decode-only iteration of the decoders, shape (n, j).
+    """
+    n, j = step_s.shape
+    delay = np.zeros((n, j, STEPS + 1))
+    np.maximum(times_s.reshape(n, j, STEPS) - step_s[:, :, None], 0.0, out=delay[:, :, 1:])
+    return delay
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,22 @@ class Clump:
     size: FloatArray
 
 
+@dataclass(frozen=True)
+class Lines:
+    """A table of delays as the lines between its points: `at + slope·share`, shape (n, m, steps) each."""
+
+    at: FloatArray
+    slope: FloatArray
+
+
+def lines_of(delay_s: FloatArray) -> Lines:
+    """Lines of a table of delays, shape (n, m, steps + 1)."""
+    slope = (delay_s[..., 1:] - delay_s[..., :-1]) / WIDTHS
+    return Lines(delay_s[..., :-1] - SHARES[:-1] * slope, slope)
+
+
 def clump_of(
-    per_iteration: FloatArray, delay_s: FloatArray, budget: FloatArray, lengths: LengthMoments, arrival_scv: float
+    per_iteration: FloatArray, delays: Lines, budget: FloatArray, lengths: LengthMoments, arrival_scv: float
 ) -> Clump:
     """Clumps of prompts of which `per_iteration` come on average in an iteration.
 
@@ -85,29 +103,32 @@ def clump_of(
 
     Args:
         per_iteration: `u`, shape (n, m).
-        delay_s: table of delays, shape (n, m, steps + 1).
+        delays: lines of the table.
         budget: prompt tokens of a full iteration, shape (n, m).
         lengths: of the requests.
         arrival_scv: squared coefficient of variation of the gaps.
     """
     u = per_iteration
-    size = packing_of(u, np.full_like(u, np.inf), arrival_scv)
-    dispersion = 1.0 + (arrival_scv - 1.0) * np.minimum(u, 1.0)
+    size = packing_of(u, None, arrival_scv)
+    # I + u
+    spread = u + 1.0 if arrival_scv == 1.0 else u + 1.0 + (arrival_scv - 1.0) * np.minimum(u, 1.0)
     mean = size * lengths.prompt
-    square = size * (lengths.prompt2 - lengths.prompt**2) + size * (dispersion + u) * lengths.prompt**2
-    shape = mean**2 / np.maximum(square - mean**2, 1e-9 * mean**2)
-    tokens = gamma_slices(mean, shape, EDGES)
-    delay = _delay(tokens / budget[..., None], delay_s)
+    alike = mean * mean
+    square = size * (lengths.prompt2 - lengths.prompt**2 + spread * lengths.prompt**2)
+    shape = alike / np.maximum(square - alike, 1e-9 * alike)
+    share = gamma_slices(mean / budget, shape, EDGES)
+    delay = _delay(share, delays)
     return Clump((delay @ WEIGHTS) / size, (delay**2 @ WEIGHTS) / size, size)
 
 
-def _delay(share: FloatArray, delay_s: FloatArray) -> FloatArray:
+def _delay(share: FloatArray, delays: Lines) -> FloatArray:
     """Delay by clumps of a share of the budget, (n, m, slices)."""
     within = np.minimum(share, 1.0)
     # Of a design that cannot serve any place will do: NaN stays in its delays.
     left = np.minimum(np.fmax(STEPS * np.sqrt(within), 0.0).astype(np.int64), STEPS - 1)
-    n, m, points = delay_s.shape
-    flat, at = delay_s.reshape(-1), left + row_starts(n * m, points).reshape(n, m, 1)
-    low, high = flat.take(at), flat.take(at + 1)
-    inside = low + (within - SHARES.take(left)) / WIDTHS.take(left) * (high - low)
-    return np.asarray(inside * np.maximum(share, 1.0))
+    n, m, steps = delays.at.shape
+    left += row_starts(n * m, steps).reshape(n, m, 1)
+    within *= delays.slope.take(left)
+    within += delays.at.take(left)
+    within *= np.maximum(share, 1.0)
+    return within

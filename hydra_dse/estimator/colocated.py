@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator import full_pool, latencies
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.colocated_tables import (
     Between,
@@ -30,7 +31,7 @@ from hydra_dse.estimator.colocated_tables import (
     saturation_of,
     tables_of,
 )
-from hydra_dse.estimator.iteration import chunk_batch, decode_batch, joined, packed_batch
+from hydra_dse.estimator.iteration import chunk_batch, decode_batch, packed_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
@@ -39,6 +40,7 @@ from hydra_dse.estimator.renewal import following
 from hydra_dse.estimator.shortest_first import ordered
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.transient import Transient
+from hydra_dse.profile.batches import joined
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -143,7 +145,7 @@ class Colocated:
     def _between(self) -> Between:
         """Where node 0 and the nodes lie among the j batches."""
         nodes = self.tables.nodes
-        return self.tables.beside_of(np.hstack((np.zeros((len(nodes.batch), 1)), nodes.batch)))
+        return self.tables.beside_of(side_by_side(np.zeros((len(nodes.batch), 1)), nodes.batch))
 
     @property
     def _work_scv(self) -> FloatArray:
@@ -166,7 +168,7 @@ class Colocated:
         """
         typical = np.ones_like(served)
         for _ in range(4):
-            typical = np.clip(served * self._at(residence, typical), 1.0, self.tables.limit)
+            typical = bounded(served * self._at(residence, typical), 1.0, self.tables.limit)
         slowed = self._at(found.step_s, typical) / self._at(self.tables.step_s, typical)
         each = np.maximum(self._at(found.each_s, typical), 1e-300)
         delay_scv = self._at(found.square, typical) / each**2 - 1.0
@@ -188,7 +190,7 @@ class Colocated:
         )
 
     def _at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
-        return self.tables.nodes.at(values, batch[:, None])[:, 0]
+        return self.tables.nodes.at_each(values, batch)
 
     def _queue(
         self,
@@ -318,15 +320,15 @@ class Colocated:
         n = len(served)
         weight = lengths.prompt_bins.weight
         stalled = tables.step_beside[:, :, None] if tables.prefill_first else 0.0
-        middle = self._beside(np.hstack((np.zeros((n, 1)), share)))
+        middle = self._beside(side_by_side(np.zeros((n, 1)), share))
         single = np.minimum(served[:, None] * (1.0 - found.full_share) * found.step_s, 1.0)
         packed = served[:, None] * lengths.prompt * found.step_s / (self.impact.full_s / self.impact.token_s)
         packed = np.minimum(packed * found.full_share, 1.0 - single)
         with_one = (middle[:, :, None] * weight) * (share * single).sum(axis=1)[:, None, None]
         full_s = self.impact.full_s + (alone_s if tables.prefill_first else 0.0)
         return Mixture(
-            np.hstack((alone_s, (times.last_s + stalled).reshape(n, -1), full_s)),
-            np.hstack((share * (1.0 - single - packed), with_one.reshape(n, -1), share * packed)),
+            side_by_side(alone_s, (times.last_s + stalled).reshape(n, -1), full_s),
+            side_by_side(share * (1.0 - single - packed), with_one.reshape(n, -1), share * packed),
         )
 
     def _solution(
@@ -373,5 +375,5 @@ class Colocated:
         wanted = served * lengths.decoding_share * lengths.decode - (single_rate + packed_rate) * riding
         iterations = iterations * np.maximum(wanted / np.maximum(tokens, 1e-300), 0.0)[:, None]
         batches = joined((single, packed, decode_batch(tables.nodes.batch, lengths)))
-        rates = np.hstack((single_rate[:, None], packed_rate[:, None], iterations))
+        rates = side_by_side(single_rate[:, None], packed_rate[:, None], iterations)
         return (Work("serve", batches, rates),)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator.clumps import clump_of, delay_table
+from hydra_dse.estimator.arrays import bounded
+from hydra_dse.estimator.clumps import clump_of, delay_table, lines_of, shared_batch
 from hydra_dse.estimator.company import packing_of
 from hydra_dse.estimator.iteration import (
     PrefillTimes,
-    decode_and_prefill_times,
     decode_batch,
+    prefill_times_and,
     whole_prompt_times,
 )
 from hydra_dse.estimator.lengths import LengthMoments
@@ -26,6 +28,7 @@ FloatArray = NDArray[np.float64]
 
 # Batches beside which prompts are timed, as shares of the largest decode batch.
 BESIDE = np.array([0.0, 0.12, 0.3, 0.6, 1.0])
+SEARCH_STEPS = 24
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,16 @@ class Between(Grid):
 
     def of_tables(self, values: FloatArray) -> FloatArray:
         """Interpolate rows of values, (n, j, k) → (n, m, k)."""
+        if len(values) == 1:
+            return np.asarray(self.weights(values.shape[1]) @ values)
         rows = np.arange(len(values))[:, None]
         low = values[rows, self.left]
         return np.asarray(low + self.share[:, :, None] * (values[rows, self.left + 1] - low))
 
     def project(self, weight: FloatArray, points: int) -> FloatArray:
         """Give the weights of the positions to the grid points, (n, m) → (n, points)."""
+        if len(weight) == 1:
+            return np.asarray(weight @ self.weights(points))
         n = len(weight)
         rows = np.arange(n)[:, None] * points
         left = np.bincount((rows + self.left).ravel(), (weight * (1.0 - self.share)).ravel(), n * points)
@@ -94,16 +101,18 @@ def tables_of(profile: ServiceProfile, lengths: LengthMoments) -> Tables:
     rows = lengths.positions
     beside = BESIDE * np.minimum(profile.max_batch, np.maximum(profile.token_budget - 1.0, 1.0) / rows)[:, None]
     decode = decode_batch(nodes.batch, lengths)
-    delay_s = None
+    shared_s = None
     if first:
         step_s = np.asarray(pool.time_s(decode), dtype=float)
         prompts = whole_prompt_times(pool, profile.token_budget, lengths).repeated(beside.shape[1])
     else:
         budget = np.maximum(profile.token_budget[:, None] - rows * beside, 1.0)
-        step_s, prompts = decode_and_prefill_times(pool, decode, budget, beside, lengths)
+        others = [decode, shared_batch(budget, beside, lengths)]
+        prompts, (step_s, shared_s) = prefill_times_and(pool, others, budget, beside, lengths)
     nodes = with_stairs(nodes, profile, "serve", step_s, lengths)
-    if not first:
-        delay_s = delay_table(pool, budget, beside, nodes.time_at(step_s, np.maximum(beside, 1.0)), lengths)
+    delay_s = None
+    if shared_s is not None:
+        delay_s = delay_table(shared_s, nodes.time_at(step_s, np.maximum(beside, 1.0)))
     return Tables(
         nodes=nodes,
         step_s=step_s,
@@ -163,20 +172,30 @@ def impact_of(tables: Tables, batch: FloatArray, lengths: LengthMoments) -> Impa
     hidden = np.zeros_like(tables.beside) if tables.prefill_first else tables.step_beside
     light = np.maximum(times.alone_s - times.iterations * hidden[:, :, None], 0.0)
     token = (times.full_s - hidden) / times.budget
+    saved = np.maximum(times.shared_s - hidden, 0.0)
     between = tables.beside_of(batch)
-    at = between.of
+    light_s, token_s, square, saved_s, full_s, plain_token_s, alone_s, budget = between.of_each(
+        light @ weight,
+        token,
+        light**2 @ weight,
+        saved,
+        times.full_s,
+        times.token_s,
+        times.alone_s @ weight,
+        times.budget,
+    )
     return Impact(
         step_s=tables.nodes.at(tables.step_s, np.maximum(batch, 1.0)),
-        light=at(light @ weight),
-        heavy=at(token) * lengths.prompt,
-        light_square=at(light**2 @ weight),
-        heavy_square=at(token) ** 2 * lengths.prompt2,
-        saved=at(np.maximum(times.shared_s - hidden, 0.0)),
-        full_s=at(times.full_s),
-        token_s=at(times.token_s),
-        room=np.maximum(at(times.budget) / lengths.prompt, 1.0),
-        alone_s=at(times.alone_s @ weight),
-        budget=at(times.budget),
+        light=light_s,
+        heavy=token_s * lengths.prompt,
+        light_square=square,
+        heavy_square=token_s**2 * lengths.prompt2,
+        saved=saved_s,
+        full_s=full_s,
+        token_s=plain_token_s,
+        room=np.maximum(budget / lengths.prompt, 1.0),
+        alone_s=alone_s,
+        budget=budget,
         delay_s=None if tables.delay_s is None else between.of_tables(tables.delay_s),
     )
 
@@ -225,11 +244,11 @@ def delays(
         alone = _alone_share(impact, rate, step, each, stalls, arrival_scv) if per_gap is None else None
         if alone is None:
             alone = 1.0 / packing_of(np.asarray(per_gap), impact.room, arrival_scv)
-        filled = np.clip(1.0 / (alone * impact.room), 0.0, 1.0)
+        filled = bounded(1.0 / (alone * impact.room), 0.0, 1.0)
         if stalls and per_gap is not None:
             # No slot falls free while prompts run: none come then to fill their iterations.
             filled = np.zeros_like(filled)
-        full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
+        full = bounded(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
         light = np.maximum(impact.light - impact.saved * (1.0 - alone), least)
         each = (1.0 - full) * light + full * impact.heavy
         step = np.minimum(impact.step_s / np.maximum(1.0 - rate * each, 1e-6), bound)
@@ -246,14 +265,14 @@ def _shared_delays(
     per_gap: FloatArray | None,
 ) -> Delays:
     """Delays where prompts share the decoders' iterations."""
-    bound = np.maximum(impact.full_s, impact.step_s)
-    step = impact.step_s
+    bound, most = np.maximum(impact.full_s, impact.step_s), 4.0 * impact.room
+    step, lines = impact.step_s, lines_of(delay_s)
     for _ in range(5 if per_gap is None else 1):
-        u = np.minimum(rate * step, 4.0 * impact.room) if per_gap is None else per_gap
-        found = clump_of(np.maximum(u, 1e-9), delay_s, impact.budget, lengths, arrival_scv)
+        u = np.minimum(rate * step, most) if per_gap is None else per_gap
+        found = clump_of(np.maximum(u, 1e-9), lines, impact.budget, lengths, arrival_scv)
         step = np.minimum(impact.step_s / np.maximum(1.0 - rate * found.each_s, 1e-6), bound)
-    filled = np.clip(found.size / impact.room, 0.0, 1.0)
-    full = np.clip(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
+    filled = bounded(found.size / impact.room, 0.0, 1.0)
+    full = bounded(rate * impact.token_s * lengths.prompt, 0.0, 1.0) * filled
     return Delays(found.each_s, found.square, step, full)
 
 
@@ -268,7 +287,7 @@ def _alone_share(
     running = np.minimum(impact.alone_s, impact.full_s)
     if not stalls:
         return 1.0 / packing_of(rate * np.minimum(np.maximum(step, running), impact.full_s), impact.room, arrival_scv)
-    during_prompts = np.clip(rate * each, 0.0, 1.0)
+    during_prompts = bounded(rate * each, 0.0, 1.0)
     after_decode = 1.0 / packing_of(rate * impact.step_s, impact.room, arrival_scv)
     after_prompts = 1.0 / packing_of(rate * running, impact.room, arrival_scv)
     return np.asarray((1.0 - during_prompts) * after_decode + during_prompts * after_prompts)
@@ -300,13 +319,13 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> Saturation:
     decode = lengths.decoding_share * lengths.decode
     batch = tables.top if tables.prefill_first else _decoding_at_saturation(tables, lengths, decode)
     impact = impact_of(tables, batch[:, None], lengths)
-    impact = replace(impact, step_s=tables.nodes.time_at(tables.step_s, np.maximum(batch, 1.0)[:, None]))
+    impact = replace(impact, step_s=tables.nodes.time_at_each(tables.step_s, np.maximum(batch, 1.0))[:, None])
     gap = (batch / decode)[:, None]
     # What a prompt does depends on how many come in an iteration, not on how long iterations are.
     found = delays(impact, gap / impact.step_s, lengths, tables.prefill_first, per_gap=gap)
     rate = 1.0 / (decode * impact.step_s[:, 0] / batch + found.each_s[:, 0])
     each = np.maximum(found.each_s[:, 0], 1e-300)
-    share = np.clip(rate * each, 0.0, 1.0)
+    share = bounded(rate * each, 0.0, 1.0)
     return Saturation(rate, share, np.maximum(found.square[:, 0] / each**2 - 1.0, 0.0))
 
 
@@ -335,9 +354,29 @@ def _decoding_at_saturation(tables: Tables, lengths: LengthMoments, decode: floa
     )
     low, high = np.minimum(first, tables.top), np.minimum(last, tables.top)
     span = np.maximum(last - first, 1e-12)
-    for _ in range(24):
+    if len(low) == 1:
+        ends = (first, span, low, high, near, far, few, more, whole)
+        return np.array([_decoding_of_one([float(end[0]) for end in ends], decode, lengths)])
+    for _ in range(SEARCH_STEPS):
         batch = (low + high) / 2.0
         share = (batch - first) / span
         less = short(batch, near + share * (far - near), few + share * (more - few), whole)
         low, high = np.where(less, batch, low), np.where(less, high, batch)
     return np.maximum(low, 1e-3)
+
+
+def _decoding_of_one(ends: Sequence[float], decode: float, lengths: LengthMoments) -> float:
+    """The search of `_decoding_at_saturation` for a single design, in plain numbers: a tenth of the time."""
+    first, span, low, high, near, far, few, more, whole = ends
+    prompt, square, rise, gain = lengths.prompt, lengths.prompt2, far - near, more - few
+    for _ in range(SEARCH_STEPS):
+        batch = (low + high) / 2.0
+        share = (batch - first) / span
+        budget = near + share * rise
+        tokens = batch / decode * prompt
+        ahead = batch / decode * square / (2.0 * max(budget - tokens, 1e-3 * budget))
+        if batch * (decode + (few + share * gain) + ahead / budget * min(tokens / budget, 1.0)) < whole:
+            low = batch
+        else:
+            high = batch
+    return max(low, 1e-3)

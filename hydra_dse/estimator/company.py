@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded
 from hydra_dse.estimator.gamma import gamma_cdf
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
@@ -26,7 +27,7 @@ def gap_within(share: FloatArray, scv: float) -> FloatArray:
     return np.asarray(gamma_cdf(shape, shape * share))
 
 
-def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
+def packing_of(arrivals: FloatArray, most: FloatArray | None, scv: float) -> FloatArray:
     """Mean prompts in an iteration that has any, when `u = arrivals` come per iteration.
 
     `1/(1 − A)`, A the probability that the next one comes before an iteration ends that began at a random instant
@@ -35,10 +36,12 @@ def packing_of(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray
     """
     u = np.maximum(arrivals, 1e-9)
     if abs(scv - 1.0) < 1e-12:
-        return np.asarray(np.clip(u / -np.expm1(-u), 1.0, most))
+        packing = np.maximum(u / -np.expm1(-u), 1.0)
+        return packing if most is None else np.minimum(packing, most)
     shape = 1.0 / max(scv, 1e-3)
     alone = 1.0 - gamma_cdf(shape, shape * u) + gamma_cdf(shape + 1.0, shape * u) / u
-    return np.asarray(np.clip(1.0 / np.maximum(alone, 1e-3), 1.0, most))
+    packing = np.maximum(1.0 / np.maximum(alone, 1e-3), 1.0)
+    return packing if most is None else np.minimum(packing, most)
 
 
 def started_packing(arrivals: FloatArray, most: FloatArray, scv: float) -> FloatArray:
@@ -48,7 +51,7 @@ def started_packing(arrivals: FloatArray, most: FloatArray, scv: float) -> Float
     """
     u = np.maximum(arrivals, 1e-9)
     some = max(scv, LEAST_SCV)
-    return np.asarray(np.clip(following(u, some) + 1.0 - gap_within(u, some), 1.0, most))
+    return np.asarray(bounded(following(u, some) + 1.0 - gap_within(u, some), 1.0, most))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator import latencies
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked, service_seen
 from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch
@@ -90,7 +91,7 @@ def balance(
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
             offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
         # Prompts that decode holds back run packed, which leaves it more: it cannot be overloaded before the tandem is.
-        load = joining * tables.nodes.time_at(residence, tables.limit[:, None])[:, 0] / tables.limit
+        load = joining * tables.nodes.time_at_each(residence, tables.limit) / tables.limit
         if saturation is not None:
             load = np.minimum(load, (1.0 + rate / saturation) / 2.0)
         decode = limited_sharing(
@@ -146,8 +147,8 @@ def _typical(tables: Tables, joining: FloatArray, residence_s: FloatArray) -> Fl
     """Residence at the batch that it brings about itself, (n,)."""
     batch = np.ones_like(joining)
     for _ in range(4):
-        life = tables.nodes.at(residence_s, batch[:, None])[:, 0]
-        batch = np.clip(joining * life, 1.0, np.maximum(tables.limit, 1.0))
+        life = tables.nodes.at_each(residence_s, batch)
+        batch = bounded(joining * life, 1.0, np.maximum(tables.limit, 1.0))
     return life
 
 
@@ -280,7 +281,7 @@ class Disaggregated:
         step_s, alone_s = decode.stepped(found.step_s), decode.stepped(tables.step_s)
         moved = self._moved_s() + latencies.joining_s(decode, batch, step_s, tables.limit)
         share = latencies.token_share(decode, batch, step_s)
-        busy = np.clip(queue.busy, 0.0, 1.0)
+        busy = bounded(queue.busy, 0.0, 1.0)
         beside = found.beside
         # While prefill runs for s seconds, decode loses s·(1 − speed).
         lost = (share * (1.0 - beside)).sum(axis=1)
@@ -293,8 +294,8 @@ class Disaggregated:
             extra_s=step_s - alone_s,
             extra_square=served * queue.service_square[:, 0] * lost**2,
             gaps=Mixture(
-                np.hstack((alone_s, alone_s / beside)),
-                np.hstack((share * (1.0 - running), share * running)),
+                side_by_side(alone_s, alone_s / beside),
+                side_by_side(share * (1.0 - running), share * running),
             ),
             full=decode.full,
             slot_s=np.maximum(decode.beyond(np.zeros_like(served)) - found.held, 0.0) / joining,

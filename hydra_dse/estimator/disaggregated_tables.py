@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import PoolState
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch, decode_batch, packed_batch, prefill_times
 from hydra_dse.estimator.lengths import LengthMoments
@@ -15,7 +16,7 @@ from hydra_dse.estimator.nodes import BatchNodes, nodes_of
 from hydra_dse.estimator.saturation import tandem_saturation
 from hydra_dse.estimator.stairs import with_stairs
 from hydra_dse.model.operators import Batch
-from hydra_dse.profile.nouns import ServiceProfile
+from hydra_dse.profile.nouns import Prepares, ServiceProfile
 
 FloatArray = NDArray[np.float64]
 
@@ -163,18 +164,21 @@ def contention_of(
     if profile.contention is None:
         alone = np.ones_like(nodes.batch)
         return Contention(alone, alone, alone, alone, np.ones((profile.size, len(bins.size))))
-    speeds = [*profile.contention.speeds(single, decode), *profile.contention.speeds(packed, decode)]
-    speeds = [np.broadcast_to(np.asarray(speed, dtype=float), nodes.batch.shape) for speed in speeds]
     middle = nodes.count // 2
     sizes = np.minimum(bins.size, profile.token_budget[:, None])
     none = np.zeros_like(sizes)
     chunks = chunk_batch(sizes, none + lengths.ahead_bins, none + 1.0, none, lengths)
-    found = profile.contention.speeds(chunks, decode_batch(nodes.batch[:, middle, None], lengths))
-    slow, beside = 1.0 / np.asarray(found[0], dtype=float), np.asarray(found[1], dtype=float)
+    beside = decode_batch(nodes.batch[:, middle, None], lengths)
+    if isinstance(profile.contention, Prepares):
+        profile.contention.prepare((single, packed, chunks), (decode, beside))
+    speeds = [*profile.contention.speeds(single, decode), *profile.contention.speeds(packed, decode)]
+    speeds = [np.broadcast_to(np.asarray(speed, dtype=float), nodes.batch.shape) for speed in speeds]
+    found = profile.contention.speeds(chunks, beside)
+    slow, kept = 1.0 / np.asarray(found[0], dtype=float), np.asarray(found[1], dtype=float)
     # Decode meets prompts in proportion to the time they run.
     met = prompts.alone_s[:, 0, :] * slow * bins.weight
-    mean = ((met * beside).sum(axis=1) / met.sum(axis=1))[:, None]
-    decode_single = np.clip(speeds[1] * mean / speeds[1][:, middle, None], 1e-6, 1.0)
+    mean = ((met * kept).sum(axis=1) / met.sum(axis=1))[:, None]
+    decode_single = bounded(speeds[1] * mean / speeds[1][:, middle, None], 1e-6, 1.0)
     return Contention(speeds[0], speeds[2], decode_single, speeds[3], slow * speeds[0][:, middle, None])
 
 
@@ -183,9 +187,9 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> FloatArray:
     prompts = 1.0 / (lengths.prompt * tables.prompts.token_s)
     if lengths.decoding_share <= 0.0:
         return np.asarray(prompts[:, 0])
-    speed = np.hstack((np.ones_like(prompts), tables.contention.prefill_packed))
+    speed = side_by_side(np.ones_like(prompts), tables.contention.prefill_packed)
     life = lengths.decode * tables.step_s
-    at_limit = tables.nodes.time_at(life, tables.limit[:, None])[:, 0]
+    at_limit = tables.nodes.time_at_each(life, tables.limit)
     rate = tandem_saturation(
         tables.nodes,
         prompts * speed * lengths.decoding_share,

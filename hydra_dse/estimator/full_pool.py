@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import PoolState
 from hydra_dse.estimator.colocated_tables import Delays
 
@@ -22,7 +23,7 @@ def taken(batch: FloatArray, limit: FloatArray) -> FloatArray:
         batch: sequences in service at the nodes, (n, k).
         limit: slots, (n,).
     """
-    return np.asarray(np.clip(batch - limit[:, None] + 1.0, 0.0, 1.0))
+    return np.asarray(bounded(batch - limit[:, None] + 1.0, 0.0, 1.0))
 
 
 def met(rate: FloatArray, alone_s: FloatArray, batch: FloatArray, limit: FloatArray) -> FloatArray:
@@ -57,7 +58,7 @@ def that_enter(
         limit: as in `taken`.
     """
     slots = limit[:, None]
-    free = np.maximum(slots - 1.0 - np.hstack((np.zeros_like(slots), batch)), 0.0)
+    free = np.maximum(slots - 1.0 - side_by_side(np.zeros_like(slots), batch), 0.0)
     more = followers[:, None]
     ratio = more / (1.0 + more)
     left = ratio**free

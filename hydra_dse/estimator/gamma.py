@@ -9,6 +9,7 @@ The distribution function `P(a, x)` of one shape is `x^a` times an entire functi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,22 +18,36 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 LEAST, MOST, ROWS = 0.03, 1e4, 400
+_ROWS_PER_LOG = (ROWS - 1) / math.log(MOST / LEAST)
 _STEPS = 128  # points of the table per unit of x
 _END = 64  # P(a, x) is 1 beyond it to 1e-12 for shapes up to …
 _LARGEST_SHAPE = 16.0
 _PIECE = 16_384  # elements that stay in cache
 
 
+@dataclass(frozen=True)
+class _Slices:
+    """Slices of a gamma variable of mean 1 by its shape.
+
+    Attributes:
+        mean: conditional means, shape (rows, slices); rise: to the next row, shape (rows − 1, slices).
+    """
+
+    mean: FloatArray
+    rise: FloatArray
+
+
 @lru_cache(maxsize=16)
-def _table(edges: tuple[float, ...]) -> FloatArray:
-    """Mean of each slice of a gamma variable of mean 1, shape (rows, slices)."""
+def _table(edges: tuple[float, ...]) -> _Slices:
+    """Table of the slices between the quantiles `edges`."""
     from scipy.special import gammainc, gammaincinv  # imported late: 0.2 s
 
     shape = np.geomspace(LEAST, MOST, ROWS)[:, None]
     cuts = gammaincinv(shape, np.asarray(edges[1:-1]))
     # ∫ x f(x) dx up to x is mean·P(shape + 1, x).
     below = np.hstack((np.zeros_like(shape), gammainc(shape + 1.0, cuts), np.ones_like(shape)))
-    return np.asarray(np.diff(below, axis=1) / np.diff(edges))
+    mean = np.diff(below, axis=1) / np.diff(edges)
+    return _Slices(mean, np.diff(mean, axis=0))
 
 
 def gamma_slices(mean: FloatArray, shape: FloatArray, edges: tuple[float, ...]) -> FloatArray:
@@ -40,10 +55,14 @@ def gamma_slices(mean: FloatArray, shape: FloatArray, edges: tuple[float, ...]) 
     table = _table(edges)
     # Any shape will do for a design that cannot serve, whose mean is NaN as its shape is.
     inside = np.fmin(np.fmax(shape, LEAST), MOST)
-    where = np.log(inside / LEAST) / np.log(MOST / LEAST) * (ROWS - 1)
+    where = np.log(inside / LEAST) * _ROWS_PER_LOG
     low = np.minimum(where.astype(np.int64), ROWS - 2)
-    part = (where - low)[..., None]
-    return np.asarray(mean[..., None] * (table[low] * (1.0 - part) + table[low + 1] * part))
+    where -= low
+    found = table.rise.take(low, axis=0)
+    found *= where[..., None]
+    found += table.mean.take(low, axis=0)
+    found *= mean[..., None]
+    return found
 
 
 def gamma_cdf(shape: float, x: FloatArray) -> FloatArray:

@@ -10,15 +10,18 @@ an error of the service time by the elasticity `1/(1 − load)` of its queueing 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded, known
 from hydra_dse.estimator.derived_intervals import derive_bounds
 
 FloatArray = NDArray[np.float64]
 
 LOADS = (0.0, 0.5, 0.7, 0.85, 0.95)
+_AT = np.array(LOADS)
 NORMAL_90 = 1.645
 # Shares of the cache memory in use between which it begins to decide who is served.
 MEMORY = (0.3, 0.7)
@@ -87,8 +90,8 @@ ERRORS: dict[str, ErrorModel] = {
 def pressure(metrics: dict[str, FloatArray]) -> FloatArray:
     """How near the cache memory is to full, 0 to 1, shape (n,)."""
     none = np.zeros_like(metrics["load"])
-    used = sum((np.nan_to_num(metrics.get(name, none)) for name in ("kv_occupancy", "state_occupancy")), none)
-    return np.clip((used - MEMORY[0]) / (MEMORY[1] - MEMORY[0]), 0.0, 1.0)
+    used = sum((known(metrics.get(name, none)) for name in ("kv_occupancy", "state_occupancy")), none)
+    return bounded((used - MEMORY[0]) / (MEMORY[1] - MEMORY[0]), 0.0, 1.0)
 
 
 def intervals_of(
@@ -102,19 +105,38 @@ def intervals_of(
         calibration_error: one standard deviation of operator times, as a share.
         phased: whether arrivals come in phases.
     """
-    low: dict[str, FloatArray] = {}
-    high: dict[str, FloatArray] = {}
-    load, memory = np.clip(metrics["load"], 0.0, 1.0), pressure(metrics)
+    load, memory = bounded(metrics["load"], 0.0, 1.0), pressure(metrics)
     gain = np.minimum(1.0 / np.maximum(1.0 - load, 0.05), 5.0)
-    widths: dict[ErrorModel, FloatArray] = {}
-    for name, model in ERRORS.items():
-        if name not in metrics:
-            continue
-        if model not in widths:
-            burst = model.per_dispersion if phased else model.per_burstiness
-            surrogate = np.interp(load, LOADS, model.at_loads) + burst * abs(arrival_scv - 1.0)
-            surrogate = surrogate + model.full_memory * memory
-            widths[model] = 1.0 + np.hypot(surrogate, NORMAL_90 * calibration_error * (gain if model.queueing else 1.0))
-        low[name], high[name] = metrics[name] / widths[model], metrics[name] * widths[model]
+    names = [name for name in ERRORS if name in metrics]
+    models = _stacked(tuple(dict.fromkeys(ERRORS[name] for name in names)))
+    left = np.minimum(np.searchsorted(_AT[1:-1], load, side="right"), len(_AT) - 2)
+    share = np.minimum((load - _AT[left]) / (_AT[left + 1] - _AT[left]), 1.0)
+    surrogate = models.at_loads[:, left] + share * models.rise[:, left]
+    burst = models.per_dispersion if phased else models.per_burstiness
+    surrogate += burst * abs(arrival_scv - 1.0) + models.full_memory * memory
+    widths = 1.0 + np.hypot(surrogate, NORMAL_90 * calibration_error * np.where(models.queueing, gain, 1.0))
+    values, each = np.array([metrics[name] for name in names]), widths[[models.place[ERRORS[name]] for name in names]]
+    low, high = dict(zip(names, values / each, strict=True)), dict(zip(names, values * each, strict=True))
     derive_bounds(metrics, low, high, USE.at_loads[0])
     return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class _Models:
+    """Error models as arrays: of shape (models, loads) and (models, loads − 1), the others (models, 1)."""
+
+    place: dict[ErrorModel, int]
+    at_loads: FloatArray
+    rise: FloatArray
+    per_burstiness: FloatArray
+    per_dispersion: FloatArray
+    full_memory: FloatArray
+    queueing: FloatArray
+
+
+@lru_cache(maxsize=16)
+def _stacked(models: tuple[ErrorModel, ...]) -> _Models:
+    at_loads = np.array([model.at_loads for model in models])
+    rest = [(m.per_burstiness, m.per_dispersion, m.full_memory, float(m.queueing)) for m in models]
+    columns = np.array(rest).T[:, :, None]
+    return _Models({model: at for at, model in enumerate(models)}, at_loads, np.diff(at_loads, axis=1), *columns)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.whole import packed_whole
 from hydra_dse.model.operators import Batch
+from hydra_dse.profile.batches import joined
 from hydra_dse.profile.nouns import PoolModel
 
 FloatArray = NDArray[np.float64]
@@ -112,12 +115,12 @@ def prefill_times(pool: PoolModel, budget: FloatArray, sequences: FloatArray, le
     return _prefill_times(times_of(pool, asked), budget, lengths)
 
 
-def decode_and_prefill_times(
-    pool: PoolModel, decode: Batch, budget: FloatArray, sequences: FloatArray, lengths: LengthMoments
-) -> tuple[FloatArray, PrefillTimes]:
-    """Ask at once for the times of decode iterations, shape (n, k), and for `prefill_times`."""
-    step_s, *found = times_of(pool, [decode, *_prefill_batches(budget, sequences, lengths)])
-    return step_s, _prefill_times(found, budget, lengths)
+def prefill_times_and(
+    pool: PoolModel, others: Sequence[Batch], budget: FloatArray, sequences: FloatArray, lengths: LengthMoments
+) -> tuple[PrefillTimes, list[FloatArray]]:
+    """Ask at once for `prefill_times` and for the times of other batches, each of shape (n, its columns)."""
+    found = times_of(pool, [*others, *_prefill_batches(budget, sequences, lengths)])
+    return _prefill_times(found[len(others) :], budget, lengths), found[: len(others)]
 
 
 def _prefill_batches(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> list[Batch]:
@@ -165,27 +168,8 @@ def times_of(pool: PoolModel, batches: Sequence[Batch]) -> list[FloatArray]:
     """Times of several batches, each of shape (n, its columns), in one question."""
     widths = [np.shape(batch.tokens)[1] for batch in batches]
     times = np.asarray(pool.time_s(joined(batches)), dtype=float)
-    return np.split(times, np.cumsum(widths)[:-1], axis=1)
-
-
-def joined(batches: Sequence[Batch]) -> Batch:
-    """The columns of several batches of shape (n, k) side by side."""
-
-    def columns(name: str) -> FloatArray:
-        parts = [(getattr(batch, name), np.shape(batch.tokens)) for batch in batches]
-        whole = [value if np.shape(value) == shape else np.broadcast_to(value, shape) for value, shape in parts]
-        return np.concatenate(whole, axis=1)
-
-    return Batch(
-        prefill_tokens=columns("prefill_tokens"),
-        prefill_sequences=columns("prefill_sequences"),
-        prefill_pairs=columns("prefill_pairs"),
-        prefill_context_tokens=columns("prefill_context_tokens"),
-        decode_sequences=columns("decode_sequences"),
-        decode_context_tokens=columns("decode_context_tokens"),
-        emitted_tokens=columns("emitted_tokens"),
-        tokens_per_sequence=batches[0].tokens_per_sequence,
-    )
+    ends = list(accumulate(widths))
+    return [times[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
 
 
 def whole_prompt_times(pool: PoolModel, budget: FloatArray, lengths: LengthMoments) -> PrefillTimes:
@@ -233,20 +217,20 @@ def _flat(*arrays: FloatArray) -> tuple[FloatArray, ...]:
 def _full_chunks(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> Batch:
     """A budget-long chunk of one prompt: its first, then the last full one of the longest prompt, shape (n, 2j)."""
     longest = np.maximum(lengths.prompt_bins.size[-1] - budget, 0.0)
-    chunk, b = np.hstack((budget, budget)), np.hstack((sequences, sequences))
-    prior = np.hstack((np.zeros_like(budget), longest))
+    chunk, b = side_by_side(budget, budget), side_by_side(sequences, sequences)
+    prior = side_by_side(np.zeros_like(budget), longest)
     return chunk_batch(chunk, prior, np.zeros_like(chunk), b, lengths)
 
 
 def _shared_batch(budget: FloatArray, sequences: FloatArray, lengths: LengthMoments) -> Batch:
     """One short prompt, then two of it in one iteration, shape (n, 2j)."""
     one = np.minimum(lengths.prompt, budget / 2.0)
-    size, count = np.hstack((one, 2.0 * one)), np.repeat([1.0, 2.0], budget.shape[1])
-    b = np.hstack((sequences, sequences))
+    size, count = side_by_side(one, 2.0 * one), np.repeat([1.0, 2.0], budget.shape[1])
+    b = side_by_side(sequences, sequences)
     return Batch(
         prefill_tokens=size,
         prefill_sequences=np.minimum(size, count),
-        prefill_pairs=size * np.hstack((one, one)) / 2.0,
+        prefill_pairs=size * side_by_side(one, one) / 2.0,
         prefill_context_tokens=size,
         decode_sequences=b,
         decode_context_tokens=b * lengths.context,
@@ -257,5 +241,6 @@ def _shared_batch(budget: FloatArray, sequences: FloatArray, lengths: LengthMome
 
 def _shared(times: FloatArray) -> FloatArray:
     """What an iteration costs beyond its tokens: twice one short prompt minus two of it in one iteration."""
-    one, two = np.split(times, 2, axis=1)
-    return np.clip(2.0 * one - two, 0.0, one)
+    half = times.shape[1] // 2
+    one, two = times[:, :half], times[:, half:]
+    return bounded(2.0 * one - two, 0.0, one)

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import PoolState
 from hydra_dse.estimator.company import Company
 from hydra_dse.estimator.gamma import gamma_slices
@@ -266,7 +267,7 @@ def _met_empty(entry: Entry, points: _Points) -> None:
     weight = np.broadcast_to(share[:, :, None], idle.shape)[..., None] * entry.own_bins.weight
     company = entry.behind_lone
     chance = company.chance[:, :, None]
-    gap = np.clip(entry.own_bins.spread_of(entry.own_s), 0.0, entry.own_s)
+    gap = bounded(entry.own_bins.spread_of(entry.own_s), 0.0, entry.own_s)
     for own in (entry.own_s - gap, entry.own_s + gap):
         lone, lone_weight = points.take(*weight.shape[1:])
         np.add(idle[..., None], own[:, :, None], out=lone)
@@ -309,16 +310,16 @@ def _slot_waits(stream: Stream) -> tuple[FloatArray, FloatArray]:
     with mean `m` the squared coefficient of variation falls from 1 to that of a uniform one, 1/3 at `m = L/2`; the time
     of each to leave varies too.
     """
-    full = np.clip(stream.full, 0.0, 1.0)
+    full = bounded(stream.full, 0.0, 1.0)
     mean = np.maximum(stream.slot_s / np.maximum(full, 1e-12), 1e-300)
     one = np.minimum(stream.leaving_s / mean, 1.0)
-    part = np.clip((1.0 - one) / np.maximum(stream.longest_s / mean - one, 1e-12), 0.0, 0.5)
+    part = bounded((1.0 - one) / np.maximum(stream.longest_s / mean - one, 1e-12), 0.0, 0.5)
     scv = (1.0 - one) * (1.0 - 2.0 / 3.0 * part * (1.0 + 2.0 * part)) + one * stream.leaving_scv
     points = np.where(full > 1e-9, mean, 0.0)[:, None] * gamma_slices(
         np.ones_like(mean), 1.0 / np.maximum(scv, 1e-3), tuple(EXPONENTIAL_EDGES.tolist())
     )
-    waits = np.hstack((np.zeros_like(points[:, :1]), points)) + stream.moved_s[:, None]
-    weights = np.hstack(((1.0 - full)[:, None], full[:, None] * EXPONENTIAL_WEIGHTS))
+    waits = side_by_side(np.zeros_like(points[:, :1]), points) + stream.moved_s[:, None]
+    weights = side_by_side((1.0 - full)[:, None], full[:, None] * EXPONENTIAL_WEIGHTS)
     return waits, weights
 
 
@@ -360,8 +361,8 @@ def _tpot(
     held = stream.step_s[:, -1:, None] + waits[:, 1:, None] / bins.steps
     held_weight = wait_weights[:, 1:, None] * bins.weight
     return Mixture(
-        np.hstack(((free * bins.per_token[:, None]).reshape(n, -1), (held * bins.per_token).reshape(n, -1))),
-        np.hstack((free_weight.reshape(n, -1), held_weight.reshape(n, -1))),
+        side_by_side((free * bins.per_token[:, None]).reshape(n, -1), (held * bins.per_token).reshape(n, -1)),
+        side_by_side(free_weight.reshape(n, -1), held_weight.reshape(n, -1)),
     )
 
 
@@ -381,14 +382,14 @@ def _tbt(
     The tokens of one step come together: no time lies between them.
     """
     first = 1.0 / lengths.decode
-    value = np.hstack((stream.gaps.value, waits + step[:, None]))
+    value = side_by_side(stream.gaps.value, waits + step[:, None])
     inner = stream.gaps.weight / np.maximum(stream.gaps.weight.sum(axis=1, keepdims=True), 1e-300)
-    weight = np.hstack((inner * (1.0 - first), wait_weights * first))
+    weight = side_by_side(inner * (1.0 - first), wait_weights * first)
     if lengths.decode == lengths.decode_tokens:
         return Mixture(value, weight)
     between = lengths.decode / lengths.decode_tokens
     none = np.zeros((len(step), 1))
-    return Mixture(np.hstack((value, none)), np.hstack((weight * between, none + (1.0 - between))))
+    return Mixture(side_by_side(value, none), side_by_side(weight * between, none + (1.0 - between)))
 
 
 def _e2e(
@@ -401,8 +402,8 @@ def _e2e(
     few, few_weight = _few(waits, wait_weights)
     decode = (step[:, None, None] * bins.size + few[:, :, None]).reshape(n, -1)
     weight = (few_weight[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
-    decode = np.hstack((decode, np.zeros((n, 1))))
-    weight = np.hstack((weight, np.full((n, 1), 1.0 - lengths.decoding_share)))
+    decode = side_by_side(decode, np.zeros((n, 1)))
+    weight = side_by_side(weight, np.full((n, 1), 1.0 - lengths.decoding_share))
     return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight, len(bins.size) > 1)
 
 

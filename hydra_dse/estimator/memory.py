@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from hydra_dse.estimator.arrays import bounded
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.profile.nouns import ServiceProfile
 
@@ -34,7 +35,7 @@ class Memory:
         """`E[min(limit, R)]` for R normal."""
         z = (limit - self.runnable) / self.spread
         lost = (limit - self.runnable) * ndtr(z) + self.spread * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-        return np.asarray(np.clip(limit - lost, np.minimum(1.0, limit), limit))
+        return np.asarray(bounded(limit - lost, np.minimum(1.0, limit), limit))
 
     def binds(self, limit: FloatArray) -> FloatArray:
         """Probability that memory, not the limit, bounds the sequences."""

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.nodes import gather
 
 FloatArray = NDArray[np.float64]
@@ -38,23 +39,28 @@ class Mixture:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
         cells = self._cells
         bounds = np.array(shares)
-        right = np.minimum((cells.cumulative[:, None] < bounds[:, None]).sum(axis=2), CELLS - 1)
+        if len(self.value) == 1:
+            below = np.searchsorted(cells.cumulative[0], bounds)[None]
+        else:
+            below = (cells.cumulative[:, None] < bounds[:, None]).sum(axis=2)
+        right = np.minimum(below, CELLS - 1)
         left = np.maximum(right - 1, 0)
         c0, c1 = gather(cells.cumulative, left), gather(cells.cumulative, right)
         width = c1 - c0
         part = np.where(width > 0, (bounds - c0) / np.where(width > 0, width, 1.0), 0.0)
-        v0, v1 = cells.mean_of(left), cells.mean_of(right)
-        return np.asarray(v0 + np.minimum(np.maximum(part, 0.0), 1.0) * (v1 - v0))
+        mean = cells.mean_of(side_by_side(left, right))
+        v0, v1 = mean[:, : len(bounds)], mean[:, len(bounds) :]
+        return np.asarray(v0 + bounded(part, 0.0, 1.0) * (v1 - v0))
 
     def share_within(self, bound: float | FloatArray) -> FloatArray:
         """Share of the weight at or below a bound, one for all or shape (n,): the inverse of `quantiles`."""
         cells, mean = self._cells, self._cells.mean
         rows = np.arange(len(mean))
         right = np.count_nonzero(mean <= np.asarray(bound)[..., None], axis=1)
-        inside = np.clip(right, 1, CELLS - 1)
+        inside = bounded(right, 1, CELLS - 1)
         c0, c1 = cells.cumulative[rows, inside - 1], cells.cumulative[rows, inside]
         v0, v1 = mean[rows, inside - 1], mean[rows, inside]
-        part = np.clip((bound - v0) / np.where(v1 > v0, v1 - v0, 1.0), 0.0, 1.0)
+        part = bounded((bound - v0) / np.where(v1 > v0, v1 - v0, 1.0), 0.0, 1.0)
         share = c0 + part * (c1 - c0)
         return np.asarray(np.where(right == 0, 0.0, np.where(right == CELLS, 1.0, share)))
 
@@ -100,7 +106,7 @@ class _Cells:
 
     def mean_of(self, cell: NDArray[np.int64]) -> FloatArray:
         """Mean values of some cells of each design, shape (n, m); the middle of an empty one."""
-        own = cell if self.source is None else np.take_along_axis(self.source, cell, axis=1)
+        own = cell if self.source is None else gather(self.source, cell)
         weight = gather(self.weight, own)
         centre = np.exp(self.low + (own + 0.5) / self.scale)
         return np.where(weight > 0, gather(self.mass, own) / np.where(weight > 0, weight, 1.0), centre)
@@ -133,5 +139,5 @@ def _count(value: FloatArray, weight: FloatArray, cells: _Cells, rows: slice) ->
     if cells.source is not None:
         # An empty cell repeats the last point before it; what weighs next to nothing does not bend the line.
         last = np.maximum.accumulate(np.where(inside > NOTHING * total, np.arange(CELLS), 0), axis=1)
-        cells.source[rows], cumulative = last, np.take_along_axis(cumulative, last, axis=1)
+        cells.source[rows], cumulative = last, gather(cumulative, last)
     cells.cumulative[rows] = cumulative

@@ -6,19 +6,22 @@ that its result does not depend on which other designs are estimated with it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 COUNT = 16
 HEAD = 4
 
 
-def gather(values: FloatArray, index: NDArray[np.int64]) -> FloatArray:
+def gather(values: NDArray[Scalar], index: NDArray[np.int64]) -> NDArray[Scalar]:
     """`values[row, index[row, column]]`, shape of `index`: `np.take_along_axis` without its overhead."""
     return np.asarray(values.reshape(-1).take(index + row_starts(*values.shape)))
 
@@ -37,12 +40,29 @@ class Grid:
 
     left: NDArray[np.int64]
     share: FloatArray
+    _matrices: dict[int, FloatArray] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def weights(self, points: int) -> FloatArray:
+        """Weight of each of the nodes at the places of a single design, shape (m, points); remembered."""
+        if points not in self._matrices:
+            left, share = self.left[0], self.share[0]
+            rows = np.arange(len(left))
+            found = np.zeros((len(left), points))
+            found[rows, left], found[rows, left + 1] = 1.0 - share, share
+            self._matrices[points] = found
+        return self._matrices[points]
 
     def of(self, values: FloatArray) -> FloatArray:
         """Interpolate values at the nodes, (n, k) → (n, m)."""
         flat, at = values.reshape(-1), self.left + row_starts(*values.shape)
         low = flat.take(at)
         return np.asarray(low + self.share * (flat.take(at + 1) - low))
+
+    def of_each(self, *tables: FloatArray) -> list[FloatArray]:
+        """Interpolate several tables of values, each (n, k) → (n, m)."""
+        if len(self.left) > 1:
+            return [self.of(values) for values in tables]
+        return list(np.stack(tables) @ self.weights(tables[0].shape[1]).T)
 
 
 @dataclass(frozen=True)
@@ -64,8 +84,10 @@ class BatchNodes:
         """Number of nodes k."""
         return int(self.batch.shape[1])
 
-    def take(self, rows: NDArray[np.int64]) -> BatchNodes:
+    def take(self, rows: NDArray[np.int64] | slice) -> BatchNodes:
         """The grids of some designs; remembered, as one chain after the other asks for the same."""
+        if isinstance(rows, slice):
+            return self if rows == slice(None) else BatchNodes(self.batch[rows])
         key = rows.tobytes()
         if key not in self._taken:
             batch = self.batch[rows]
@@ -76,7 +98,9 @@ class BatchNodes:
 
     def with_ratio(self, ratio: FloatArray) -> BatchNodes:
         """The same nodes with times that leave their straight lines by a ratio at each level, shape (n, L)."""
-        return BatchNodes(self.batch, ratio)
+        found = BatchNodes(self.batch, ratio)
+        found._grids.update(self._grids)
+        return found
 
     def time_at(self, times: FloatArray, levels: FloatArray) -> FloatArray:
         """`at` for what is proportional to the time of a decode iteration."""
@@ -88,6 +112,18 @@ class BatchNodes:
         left = np.minimum(place.astype(np.int64), max(top - 2, 0))
         low, high = gather(self.ratio, left), gather(self.ratio, np.minimum(left + 1, top - 1))
         return np.asarray(plain * (low + (place - left) * (high - low)))
+
+    def time_at_each(self, times: FloatArray, level: FloatArray) -> FloatArray:
+        """`time_at` for one level of each design, shape (n,)."""
+        if self.ratio is None:
+            return self.at_each(times, level)
+        if len(level) > 1 or math.isnan(level[0]):
+            return self.time_at(times, level[:, None])[:, 0]
+        ratio = self.ratio[0]
+        place = min(max(float(level[0]), 1.0), float(len(ratio))) - 1.0
+        left = min(int(place), max(len(ratio) - 2, 0))
+        low, high = float(ratio[left]), float(ratio[min(left + 1, len(ratio) - 1)])
+        return self.at_each(times, level) * (low + (place - left) * (high - low))
 
     def times_at_levels(self, times: FloatArray, levels: int) -> FloatArray:
         """`at_levels` for what is proportional to the time of a decode iteration."""
@@ -108,7 +144,7 @@ class BatchNodes:
         if self.ratio is None:
             return np.ones_like(self.batch)
         levels = probability.shape[1] - 1
-        at_limit = self.time_at(np.ones_like(self.batch), limit[:, None])[:, 0]
+        at_limit = self.time_at_each(np.ones_like(self.batch), limit)
         weighted = probability.copy()
         weighted[:, 1:] *= self.ratio[:, :levels]
         found = self.project(weighted, beyond * at_limit, limit)[:, 1:]
@@ -144,9 +180,37 @@ class BatchNodes:
         """Interpolate node values, shape (n, k), at levels, shape (n, m)."""
         return Grid(*self._locate(levels)).of(values)
 
+    def at_each(self, values: FloatArray, level: FloatArray) -> FloatArray:
+        """Interpolate node values, shape (n, k), at one level of each design, shape (n,)."""
+        if len(level) > 1:
+            return self.at(values, level[:, None])[:, 0]
+        left, share = self._locate_one(float(level[0]))
+        low, high = values[0, left : left + 2].tolist()
+        return np.array([low + share * (high - low)])
+
     def at_levels(self, values: FloatArray, levels: int) -> FloatArray:
         """Interpolate node values, shape (n, k), at the levels 1…L, shape (n, L)."""
+        if len(values) == 1:
+            return np.asarray(values @ self._grid(levels).weights(self.count).T)
         return self._grid(levels).of(values)
+
+    @cached_property
+    def _only(self) -> list[float]:
+        """The nodes of a single design."""
+        return [float(size) for size in self.batch[0]]
+
+    def _locate_one(self, level: float) -> tuple[int, float]:
+        """`_locate` for one level of a single design, without arrays."""
+        top = self._only[-1]
+        if math.isnan(level) or math.isnan(top):
+            return 0, math.nan
+        position = level - 1.0
+        if top > self.count and level > HEAD:
+            growth = math.log(top / HEAD) / (self.count - HEAD)
+            position = HEAD - 1.0 + math.log(level / HEAD) / growth
+        left = min(max(math.floor(position + 1e-9), 0), self.count - 2)
+        low, high = self._only[left : left + 2]
+        return left, min(max((level - low) / (high - low), 0.0), 1.0) if high > low else 0.0
 
     def project(self, probability: FloatArray, beyond: FloatArray, limit: FloatArray) -> FloatArray:
         """Move probabilities of levels 0…L, and those beyond (served as `limit`), to node 0 and the nodes.
@@ -154,6 +218,8 @@ class BatchNodes:
         Chosen such that an expectation over levels of an interpolated quantity is one over nodes.
         """
         n, levels = len(probability), probability.shape[1] - 1
+        if n == 1:
+            return self._project_one(probability[0], float(beyond[0]), float(limit[0]))
         result = np.zeros((n, self.count + 1))
         result[:, 0] = probability[:, 0]
         limits = Grid(*self._locate(np.maximum(limit[:, None], 1.0)))
@@ -162,6 +228,17 @@ class BatchNodes:
             for index, part in ((grid.left, 1.0 - grid.share), (grid.left + 1, grid.share)):
                 where = (row + index + 1).ravel()
                 result += np.bincount(where, (mass * part).ravel(), n * (self.count + 1)).reshape(n, -1)
+        return result
+
+    def _project_one(self, probability: FloatArray, beyond: float, limit: float) -> FloatArray:
+        """`project` for a single design."""
+        result = np.empty((1, self.count + 1))
+        result[0, 0] = probability[0]
+        weights = self._grid(len(probability) - 1).weights(self.count)
+        np.matmul(probability[1:], weights, out=result[0, 1:])
+        left, share = self._locate_one(max(limit, 1.0))
+        result[0, left + 1] += beyond * (1.0 - share)
+        result[0, left + 2] += beyond * share
         return result
 
 

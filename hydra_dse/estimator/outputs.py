@@ -67,9 +67,8 @@ def _latencies(solution: Solution, stable: NDArray[np.bool_], percentiles: bool)
     for kind, latency in kinds.items():
         found[f"{kind}_mean_s"] = np.where(stable, latency.mean_s, np.nan)
         if percentiles and latency.spread is not None:
-            quantiles = latency.spread.quantiles(SHARES)
-            for i, statistic in enumerate(STATISTICS):
-                found[f"{kind}_{statistic}_s"] = np.where(stable, quantiles[:, i], np.nan)
+            quantiles = np.where(stable[:, None], latency.spread.quantiles(SHARES), np.nan)
+            found |= {f"{kind}_{statistic}_s": quantiles[:, i] for i, statistic in enumerate(STATISTICS)}
     return found
 
 

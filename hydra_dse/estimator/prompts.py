@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.estimator.arrays import bounded
 from hydra_dse.estimator.company import Company, Packer, packing_of, started_packing
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.iteration import PrefillTimes
@@ -30,7 +31,7 @@ WAIT_WEIGHTS = np.diff(WAIT_EDGES)
 
 def arrival_root(load: FloatArray, scv: float) -> FloatArray:
     """σ of GI/M/1 with gamma gaps: `σ = (1 + (1 − σ)·c²/ρ)^(−1/c²)`; ρ for c² = 1, deterministic for c² → 0."""
-    rho = np.clip(load, 1e-12, 1.0 - 1e-9)
+    rho = bounded(load, 1e-12, 1.0 - 1e-9)
     if abs(scv - 1.0) < 1e-12:
         return np.asarray(rho)
     sigma = np.asarray(rho)
@@ -39,7 +40,7 @@ def arrival_root(load: FloatArray, scv: float) -> FloatArray:
         value = np.exp(-gap) if scv < 1e-9 else (1.0 + gap * scv) ** (-1.0 / scv)
         slope = value / rho / (1.0 if scv < 1e-9 else 1.0 + gap * scv)
         # Newton on value − σ; the root below 1 is approached from either side because value is convex.
-        sigma = np.clip(sigma - (value - sigma) / np.minimum(slope - 1.0, -1e-9), 0.0, 1.0 - 1e-12)
+        sigma = bounded(sigma - (value - sigma) / np.minimum(slope - 1.0, -1e-9), 0.0, 1.0 - 1e-12)
     return np.asarray(sigma)
 
 
@@ -120,9 +121,9 @@ def packed_service(
         u = rate * np.minimum(packing * each, times.full_s)
         room = np.maximum(times.budget / lengths.prompt, 1.0)
         packing = (started_packing if own_engine else packing_of)(u, room, arrival_scv)
-    full = np.clip(rate * packed, 0.0, 1.0)
+    full = bounded(rate * packed, 0.0, 1.0)
     if own_engine:
-        full = full * np.clip(packing * lengths.prompt / times.budget, 0.0, 1.0)
+        full = full * bounded(packing * lengths.prompt / times.budget, 0.0, 1.0)
     light = light_service(times, packing, lengths)
     heavy = lengths.prompt_bins.size * times.token_s[..., None]
     return (1.0 - full[..., None]) * light + full[..., None] * heavy, packing, full
@@ -185,15 +186,15 @@ def prompt_queue(
     if own_engine:
         # What waits goes into the next iteration: so far as iterations cost the same whatever they hold, one waits for
         # the rest of one, and for more only of what full iterations leave.
-        fixed = np.clip(times.shared_s / (times.alone_s @ weight), 0.0, 1.0)
+        fixed = bounded(times.shared_s / (times.alone_s @ weight), 0.0, 1.0)
         together = 1.0 + (packing - 1.0) * fixed
         whole, each = mean * together, scv / together
-        left = arrival_root(np.clip(effective * lengths.prompt * times.token_s / mean, 0.0, 1.0), arrival_scv)
+        left = arrival_root(bounded(effective * lengths.prompt * times.token_s / mean, 0.0, 1.0), arrival_scv)
         wait = whole / (1.0 - left) * (arrival_scv + each) / (arrival_scv + 1.0)
         if shortest_first:
             wait = wait * shortest_first_gain(effective, service, weight)
         m2 = 2.0 * left * wait**2 + whole**2 * third / mean**3 / (3.0 * (1.0 - left))
-    shape = np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
+    shape = bounded(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
     found = Unsettled(sigma, wait, shape)
     if phases is not None and transient is None:
         gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
@@ -250,7 +251,7 @@ def _phased(
     waits = sigma @ phases.met
     wait = (sigma * each) @ phases.met / np.maximum(waits, 1e-300)
     m2 = (sigma * square) @ phases.met / np.maximum(waits, 1e-300)
-    return Unsettled(waits, wait, np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
+    return Unsettled(waits, wait, bounded(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
 
 
 def _followed(
@@ -283,7 +284,7 @@ def _drained(transient: Transient, settled: Unsettled, service_s: FloatArray) ->
     square = settled.waits * settled.wait_s**2 * (1.0 + 1.0 / settled.shape)
     square = square + share * each * (4.0 / 3.0 * each + 2.0 * settled.waits * settled.wait_s)
     square = square / np.maximum(waits, 1e-300)
-    shape = np.clip(wait**2 / np.maximum(square - wait**2, 1e-300), 0.05, 50.0)
+    shape = bounded(wait**2 / np.maximum(square - wait**2, 1e-300), 0.05, 50.0)
     return Unsettled(waits, wait, shape, found.left)
 
 

@@ -300,7 +300,7 @@ class DisaggregatedRoom(Disaggregated):
             tables.work_scv,
         )
         limit = tables.limit
-        load = joining * tables.nodes.time_at(residence, limit[:, None])[:, 0] / limit
+        load = joining * tables.nodes.time_at_each(residence, limit) / limit
         decode = pool_with_room(joining, tables.nodes, residence, limit, burst, load, room + self.places)
         together = prompts.refused + (1.0 - prompts.refused) * decode.refused
         # Together the pools complete no more than their common highest rate.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator.nodes import BatchNodes
+from hydra_dse.estimator.arrays import known, side_by_side
+from hydra_dse.estimator.nodes import BatchNodes, gather
 
 FloatArray = NDArray[np.float64]
 
@@ -35,30 +36,31 @@ def tandem_saturation(
         places: finished prompts that may wait.
         spread: peakedness of the number in decode.
     """
-    limit = np.nan_to_num(limit, nan=1.0)  # of a design that cannot serve: its times are NaN and so is its result
-    places = np.nan_to_num(places, nan=0.0)
+    limit = known(limit, 1.0)  # of a design that cannot serve: its times are NaN and so is its result
+    places = known(places)
     whole = np.floor(limit + 1e-9)
     length = int(whole.max())
-    levels = np.broadcast_to(np.arange(1.0, length + 1.0), (len(limit), length))
-    births = np.hstack((birth[:, :1], nodes.at(birth[:, 1:], levels)))
+    levels = np.arange(1.0, length + 1.0)
+    births = side_by_side(birth[:, :1], nodes.at_levels(birth[:, 1:], length))
     deaths = levels / nodes.times_at_levels(residence_s, length)
     # Peaked weights `Π(λ/μ)^(1/z)` have a mean beyond that of `z = 1` by (z − 1)/2: deaths are met that much higher.
     met = deaths * (1.0 + (spread - 1.0) / (2.0 * levels))
     log_ratio = (np.log(births[:, :-1]) - np.log(met)) / spread
-    log_weight = np.hstack((np.zeros((len(limit), 1)), np.cumsum(log_ratio, axis=1)))
+    none = np.zeros((len(limit), 1))
+    log_weight = side_by_side(none, np.cumsum(log_ratio, axis=1))
     # Below the limit prefill runs; at it, only with a place to wait.
-    last = np.take_along_axis(log_weight, whole[:, None].astype(int), axis=1)[:, 0]
+    last = gather(log_weight, whole[:, None].astype(np.int64))[:, 0]
     level = np.arange(length + 1.0)
     log_weight = np.where(level < whole[:, None], log_weight, -np.inf)
-    top = limit / nodes.time_at(residence_s, limit[:, None])[:, 0]
-    birth_top = nodes.at(birth[:, 1:], limit[:, None])[:, 0]
+    top = limit / nodes.time_at_each(residence_s, limit)
+    birth_top = nodes.at_each(birth[:, 1:], limit)
     with np.errstate(divide="ignore"):
         at_limit = last + np.log(np.minimum(places, 1.0))
     queue = last + _log_geometric(np.log(birth_top / top), np.maximum(places - 1.0, 0.0))
-    all_logs = np.hstack((log_weight, at_limit[:, None], queue[:, None]))
+    all_logs = side_by_side(log_weight, at_limit[:, None], queue[:, None])
     weight = np.exp(all_logs - all_logs.max(axis=1, keepdims=True))
-    born = (weight * np.hstack((births, birth_top[:, None], birth_top[:, None]))).sum(axis=1)
-    died = (weight * np.hstack((np.zeros((len(limit), 1)), deaths, top[:, None], top[:, None]))).sum(axis=1)
+    born = (weight * side_by_side(births, birth_top[:, None], birth_top[:, None])).sum(axis=1)
+    died = (weight * side_by_side(none, deaths, top[:, None], top[:, None])).sum(axis=1)
     closed = np.maximum(born - died, 0.0) * paused_s / limit
     return np.asarray(born / (weight.sum(axis=1) + closed))
 

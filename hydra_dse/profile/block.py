@@ -9,13 +9,14 @@ Most operators are evaluated together by matrix products (`linear`), the others 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch, Number
 from hydra_dse.model.precision import Precision
+from hydra_dse.profile.batches import width_of
 from hydra_dse.profile.linear import LinearCosts, LinearOperators
 from hydra_dse.profile.operators import Evaluation, RateRows, terms_of
 from hydra_dse.profile.row_table import RowTable, widened
@@ -94,7 +95,7 @@ class PoolBlock:
         alone = np.ndim(in_flight) == 0 and float(in_flight) == 1.0
         if not alone:
             return self.iteration(batch, rows, in_flight).time_s
-        where, shape = as_slice(rows), _shape(batch, len(rows))
+        where, shape = as_slice(rows), (len(rows), width_of(batch))
         costs = self.linear.costs(batch, where, shape, totals=False)
         serial = costs.serial_s + costs.overhead_s
         if self.linear.left:
@@ -105,7 +106,7 @@ class PoolBlock:
     def iteration(self, batch: Batch, rows: IntArray, in_flight: Number) -> Iteration:
         """Return the whole cost of an iteration."""
         part = split(batch, in_flight)
-        where, shape = as_slice(rows), _shape(part, len(rows))
+        where, shape = as_slice(rows), (len(rows), width_of(part))
         costs = self.linear.costs(part, where, shape, totals=True)
         sites = np.swapaxes(costs.kind_bytes, 1, 2) @ self.site_s[where]
         links = np.swapaxes(costs.pattern_bytes, 1, 2) @ self.link_s[where]
@@ -128,7 +129,7 @@ class PoolBlock:
     def spent(self, batch: Batch, rows: IntArray, in_flight: Number) -> Spent:
         """Return what the dynamic energy of an iteration is spent on."""
         part = split(batch, in_flight)
-        where, shape = as_slice(rows), _shape(part, len(rows))
+        where, shape = as_slice(rows), (len(rows), width_of(part))
         costs = self.linear.costs(part, where, shape, totals=True)
         dies, patterns, kinds = self.linear.die_j(part, where, shape), costs.pattern_bytes, costs.kind_bytes
         lumped: Number = 0.0
@@ -200,11 +201,6 @@ def _joined(
         kind_bytes=costs.kind_bytes + kinds,
     )
     return whole, energy, sites, links
-
-
-def _shape(batch: Batch, designs: int) -> tuple[int, int]:
-    shape = np.broadcast_shapes((designs, 1), *(np.shape(getattr(batch, field.name)) for field in fields(batch)))
-    return designs, int(shape[1])
 
 
 def _mapped(batch: Batch, value: Callable[[Number], Number]) -> Batch:

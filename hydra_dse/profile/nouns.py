@@ -6,9 +6,9 @@ policy and model.  All arrays have `n` as first axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,14 @@ class Contention(Protocol):
 
     def speeds(self, prefill: Batch, decode: Batch) -> tuple[FloatArray, FloatArray]:
         """Speed in (0, 1] of prefill and of decode while both run, by max-min sharing of each resource."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A `Contention` that takes several batches at once faster than one after the other."""
+
+    def prepare(self, prefill: Sequence[Batch], decode: Sequence[Batch]) -> None:
+        """Evaluate batches of both pools; asked for again, as the same objects, they are known."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.model.operators import Batch, Number
 from hydra_dse.network_load import pair_speeds
+from hydra_dse.profile.batches import amounts_of, joined, width_of
 from hydra_dse.profile.block import PoolBlock, Spent, as_slice
 
 FloatArray = NDArray[np.float64]
@@ -48,6 +49,19 @@ class Outcome:
         """Busy seconds by die group, and of the busiest site and link."""
         return {**self.dies_s, "hbm": self.site_most_s, "noi": self.link_most_s}
 
+    def columns(self, start: int, stop: int) -> Outcome:
+        """The batches from `start` up to `stop`."""
+        cut = slice(start, stop)
+        return Outcome(
+            self.time_s[:, cut],
+            self.energy_j[:, cut],
+            {name: busy[:, cut] for name, busy in self.dies_s.items()},
+            self.sites_s[:, cut],
+            self.links_s[:, cut],
+            self.site_most_s[:, cut],
+            self.link_most_s[:, cut],
+        )
+
     def usage(self, dies: Sequence[str], where: tuple[IntArray, IntArray]) -> FloatArray:
         """Busy share of links, sites and `dies` over some iterations, shape (iterations, resources).
 
@@ -81,18 +95,22 @@ class ProfiledPool:
         self.names = tuple(dict.fromkeys(name for member in members for name in member.block.names))
         self._known: list[tuple[Batch, Outcome]] = []
 
+        self._one_each = bool((in_flight == 1.0).all())
+
+    def _flight(self, designs: IntArray) -> Number:
+        """Batches in flight of some designs; a plain 1 where that is so of all."""
+        return 1.0 if self._one_each else self.in_flight[designs]
+
     def time_s(self, batch: Batch) -> FloatArray:
         """Seconds in which every sequence of the pool advances once, shape (n, k)."""
         known = self._remembered(batch)
         if known is not None:
             return known.time_s
-        shape = (self.size, width_of(batch, self.size))
+        shape = (self.size, width_of(batch))
         time = np.full(shape, np.nan)
         for member in self.members:
             for designs, rows in chunks(member.designs, member.rows, shape[1]):
-                part = take(batch, designs, shape)
-                found = member.block.time_s(part, rows, _flight(self.in_flight[designs]))
-                time[designs] = found
+                time[designs] = member.block.time_s(take(batch, designs, shape), rows, self._flight(designs))
         return time
 
     def row_tile(self) -> FloatArray:
@@ -112,12 +130,12 @@ class ProfiledPool:
 
     def spent(self, batch: Batch) -> Spent:
         """What the dynamic energy is spent on, shape (n, k) each."""
-        shape = (self.size, width_of(batch, self.size))
+        shape = (self.size, width_of(batch))
         dies = {name: np.zeros(shape) for name in self.names}
         memory, links = np.full(shape, np.nan), np.full(shape, np.nan)
         for member in self.members:
             for designs, rows in chunks(member.designs, member.rows, shape[1]):
-                found = member.block.spent(take(batch, designs, shape), rows, _flight(self.in_flight[designs]))
+                found = member.block.spent(take(batch, designs, shape), rows, self._flight(designs))
                 memory[designs], links[designs] = found.memory_j, found.links_j
                 for name, joules in found.dies_j.items():
                     dies[name][designs] = joules
@@ -131,11 +149,19 @@ class ProfiledPool:
             self._known = [*self._known[1 - _REMEMBERED :], (batch, known)]
         return known
 
+    def prepare(self, batches: Sequence[Batch]) -> None:
+        """Evaluate several batches in one pass and remember them, for those who ask for one after the other."""
+        whole, start = self._evaluate(joined(batches)), 0
+        for batch in batches:
+            stop = start + width_of(batch)
+            self._known = [*self._known[1 - _REMEMBERED :], (batch, whole.columns(start, stop))]
+            start = stop
+
     def _remembered(self, batch: Batch) -> Outcome | None:
         return next((outcome for known, outcome in self._known if known is batch), None)
 
     def _evaluate(self, batch: Batch) -> Outcome:
-        shape = (self.size, width_of(batch, self.size))
+        shape = (self.size, width_of(batch))
         parts = [
             (designs, self._part(member.block, batch, designs, rows, shape))
             for member in self.members
@@ -165,7 +191,7 @@ class ProfiledPool:
         self, block: PoolBlock, batch: Batch, designs: IntArray, rows: IntArray, shape: tuple[int, int]
     ) -> Outcome:
         """The designs of a chunk."""
-        cost = block.iteration(take(batch, designs, shape), rows, _flight(self.in_flight[designs]))
+        cost = block.iteration(take(batch, designs, shape), rows, self._flight(designs))
         none = np.zeros_like(cost.time_s)
         return Outcome(
             time_s=cost.time_s,
@@ -188,6 +214,11 @@ class ProfiledContention:
         self.prefill, self.decode = prefill, decode
         self.shared_dies = [name for name in prefill.names if name in decode.names]
 
+    def prepare(self, prefill: Sequence[Batch], decode: Sequence[Batch]) -> None:
+        """Evaluate the batches of each pool in one pass before `speeds` asks for them."""
+        self.prefill.prepare(prefill)
+        self.decode.prepare(decode)
+
     def speeds(self, prefill: Batch, decode: Batch) -> tuple[FloatArray, FloatArray]:
         """Return the speeds in (0, 1] of prefill and decode while both run, shape (n, k) each."""
         first, second = self.prefill.outcome(prefill), self.decode.outcome(decode)
@@ -208,22 +239,14 @@ class ProfiledContention:
         return np.asarray(np.any([mine + theirs > 1.0 for mine, theirs in pairs], axis=0))
 
 
-def _flight(values: FloatArray) -> Number:
-    return 1.0 if np.all(values == 1.0) else values
-
-
-def width_of(batch: Batch, size: int) -> int:
-    """Number of batches per design, `k`."""
-    shapes = [np.shape(getattr(batch, field.name)) for field in fields(batch)]
-    return int(np.broadcast_shapes((size, 1), *shapes)[1])
-
-
 def take(batch: Batch, designs: IntArray, shape: tuple[int, int]) -> Batch:
     """Return the batches of some designs, of shape (designs, k); plain numbers stay plain."""
     whole = len(designs) == shape[0] and isinstance(as_slice(designs), slice)
+    if whole and all(np.ndim(value) == 0 or np.shape(value) == shape for value in amounts_of(batch)):
+        return batch
 
     def pick(value: Number) -> Number:
-        if np.ndim(value) == 0 or (whole and np.shape(value) == shape):
+        if np.ndim(value) == 0:
             return value
         return np.broadcast_to(value, shape)[designs]
 

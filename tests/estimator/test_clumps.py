@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hydra_dse.estimator.clumps import SHARES, clump_of, delay_table
+from hydra_dse.estimator.clumps import SHARES, clump_of, delay_table, lines_of, shared_batch
 from hydra_dse.estimator.company import started_packing
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.phases import phases_of
@@ -34,8 +34,8 @@ def test_the_delay_by_a_clump_is_that_of_sampled_clumps(per_iteration: float, wi
     budget = np.array([[1024.0]])
     decoders = np.array([[DECODERS]])
     step = np.array([[BENT.time(int(DECODERS), 0.0, 0, 0.0)]])
-    table = delay_table(AnalyticPool((BENT,)), budget, decoders, step, lengths)
-    found = clump_of(np.array([[per_iteration]]), table, budget, lengths, 1.0)
+    table = delay_table(AnalyticPool((BENT,)).time_s(shared_batch(budget, decoders, lengths)), step)
+    found = clump_of(np.array([[per_iteration]]), lines_of(table), budget, lengths, 1.0)
     counts = rng.poisson(per_iteration, 40_000)
     counts = counts[counts > 0]
     tokens = np.array([rng.choice(prompt, count).sum() for count in counts])
@@ -48,7 +48,8 @@ def test_the_delay_by_a_clump_is_that_of_sampled_clumps(per_iteration: float, wi
 def test_tokens_that_memory_hides_delay_no_one() -> None:
     lengths = moments_of(points(np.array([10]), np.array([5])))
     step = np.array([[BENT.time(4, 0.0, 0, 0.0)]])
-    table = delay_table(AnalyticPool((BENT,)), np.array([[64.0]]), np.array([[4.0]]), step, lengths)
+    batch = shared_batch(np.array([[64.0]]), np.array([[4.0]]), lengths)
+    table = delay_table(AnalyticPool((BENT,)).time_s(batch), step)
     assert table.shape == (1, 1, len(SHARES))
     assert not table.any()
 

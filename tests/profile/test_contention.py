@@ -9,6 +9,7 @@ from hydra_dse.hardware.components import DieGroup, MemoryGroup
 from hydra_dse.model.operators import Batch
 from hydra_dse.policy import Policy
 from hydra_dse.profile import build_profile
+from hydra_dse.profile.nouns import Prepares
 from tests.mapping import pieces
 from tests.mapping.pieces import NO_RESIDENCY, chiplet, design, ideal, package, real, stack
 from tests.profile.designs import batches, full_die_grid, random_design
@@ -85,3 +86,20 @@ def test_both_together_never_ask_for_more_than_there_is() -> None:
         ]
         if resource == "hbm":
             assert (first * usage[0] + second * usage[1] <= 1 + 1e-9).all()
+
+
+def test_batches_that_are_prepared_together_cost_what_they_cost_one_by_one() -> None:
+    parts = [prefill(np.array([[100.0]])), prefill(np.array([[300.0, 700.0]]))]
+    steps = [replace(DECODE, decode_sequences=np.array([[4.0, 8.0]]))]
+    plain, prepared = (build_profile([two_pools()], MODEL, ideal()) for _ in range(2))
+    assert plain.contention is not None
+    assert isinstance(prepared.contention, Prepares)
+    prepared.contention.prepare(parts, steps)
+    for part in parts:
+        mine, theirs = prepared.contention.speeds(part, steps[0]), plain.contention.speeds(part, steps[0])
+        assert np.allclose(mine, theirs, rtol=1e-12)
+        pools = prepared.pools["prefill"], plain.pools["prefill"]
+        one, other = ([pool.time_s(part), pool.energy_j(part)] for pool in pools)
+        assert np.allclose(one, other, rtol=1e-12)
+        for name, busy in pools[0].busy_s(part).items():
+            assert np.allclose(busy, pools[1].busy_s(part)[name], rtol=1e-12)
