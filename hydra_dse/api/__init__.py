@@ -1,28 +1,39 @@
 """The Python interface: what the command line does, as functions, with results as tables and figures.
 
 `sweep` and `validate` work on run directories and return a `StudyRun` and a `Validation`; `estimate` and `simulate`
-take designs and return `Evaluations`.  All names are also those of `hydra_dse` itself.
+take designs and return `Evaluations`; `compare` and `robustness` return `Contenders` and `Robustness`, `explain` and
+`whatif` a `Waterfall` and `Sensitivities`.  All functions are also names of `hydra_dse` itself.
 """
 
 from __future__ import annotations
 
+from hydra_dse.api.comparing import Contenders, Robustness, compare, robustness
 from hydra_dse.api.evaluations import Evaluations
 from hydra_dse.api.jobs import open_run, sweep, validate
+from hydra_dse.api.reasons import Sensitivities, Waterfall, explain, whatif
 from hydra_dse.api.runs import StudyRun, Validation
 from hydra_dse.api.single import estimate, simulate
 from hydra_dse.config import load_calibration, load_design, load_experiment, load_workload
 
 __all__ = [
+    "Contenders",
     "Evaluations",
+    "Robustness",
+    "Sensitivities",
     "StudyRun",
     "Validation",
+    "Waterfall",
+    "compare",
     "estimate",
+    "explain",
     "load_calibration",
     "load_design",
     "load_experiment",
     "load_workload",
     "open_run",
+    "robustness",
     "simulate",
     "sweep",
     "validate",
+    "whatif",
 ]

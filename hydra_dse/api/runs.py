@@ -91,7 +91,7 @@ class StudyRun:
             from hydra_dse.report.contents import report_of
 
             plots = report_of(run).plots
-        return _drawn(plots, name)
+        return drawn(plots, name)
 
     def report(self) -> Path:
         """Write `plots/` and `report.html` of the run; return the page's path."""
@@ -133,10 +133,15 @@ class Validation:
         from hydra_dse.report.validation import validation_section
 
         plots = validation_section(read_run(self.path)).plots
-        return _drawn(plots, "errors" if metric is None else f"parity_{metric}")
+        return drawn(plots, "errors" if metric is None else f"parity_{metric}")
 
 
-def _drawn(plots: tuple[Plot, ...], name: str | None) -> Figure:
+def drawn(plots: tuple[Plot, ...], name: str | None) -> Figure:
+    """The figure of a name among some, the first one where none is named.
+
+    Raises:
+        InputError: no such figure.
+    """
     from hydra_dse.report.figures import figure_of
 
     stems = [plot.stem for plot in plots]

@@ -10,7 +10,7 @@ import click
 from hydra_dse.cli.options import json_option
 
 if TYPE_CHECKING:
-    from hydra_dse.bundle.explain import Breakdown, Comparison, Row
+    from hydra_dse.bundle.explain import Comparison, Row
 
 
 @click.command()
@@ -30,11 +30,11 @@ def explain(
 
     A and B are folders of bundles, designs of a run (RUN:ID), or with --workload any designs (files or names).
     """
-    from hydra_dse.bundle.explain import compare
     from hydra_dse.cli.options import output_file
+    from hydra_dse.studies.explaining import explained
 
     file = None if picture is None else output_file(picture, "--plot", (".png", ".svg", ".pdf"))
-    found = compare(_read(a, workload, requests), _read(b, workload, requests), normalise)
+    found = explained(a, b, workload=workload, requests=requests, normalise=normalise)
     if file is not None:
         from hydra_dse.bundle.explain.plot import plot
 
@@ -43,29 +43,6 @@ def explain(
         _print_json(found)
     else:
         _print_tables(found)
-
-
-def _read(ref: str, workload: str | None, requests: int) -> Breakdown:
-    import tempfile
-    from dataclasses import replace
-
-    from hydra_dse.bundle.explain import read_breakdown
-    from hydra_dse.errors import Fault, InputError
-    from hydra_dse.studies.run_references import calibration_for, run_and_identity
-
-    if Path(ref).is_dir():
-        return read_breakdown(ref)
-    if workload is None and run_and_identity(ref) is None:
-        raise InputError(Fault(f"{ref!r} is no folder of a bundle; a design needs --workload"))
-    from hydra_dse.cli.bundles import TraceOptions, simulate_into
-    from hydra_dse.cli.simulation import Simulation
-
-    with tempfile.TemporaryDirectory() as folder:
-        run = Simulation(ref, workload, calibration=calibration_for(ref, None), requests=requests, replications=1)
-        evaluation = simulate_into(run, Path(folder) / "bundle", TraceOptions())
-        if not evaluation.feasible:
-            raise InputError(Fault(f"{ref} is infeasible: {evaluation.violations[0]}"))
-        return replace(read_breakdown(Path(folder) / "bundle"), label=ref)
 
 
 def _print_json(found: Comparison) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hydra_dse.cli.evaluate import calibration_option, load_pair, model_option, workload_option
+from hydra_dse.cli.evaluated import calibration_option, load_told, model_option, workload_option
 from hydra_dse.cli.options import set_option
 
 
@@ -25,7 +25,7 @@ def export(
     design: str,
     form: str,
     out: str,
-    workload: str,
+    workload: str | None,
     model: str | None,
     calibration: str | None,
     seed: int,
@@ -40,7 +40,7 @@ def export(
     from hydra_dse.studies.files import empty_folder, write_atomically
     from hydra_dse.studies.run_references import calibration_for
 
-    loaded, served = load_pair(design, workload, model, overrides)
+    loaded, served = load_told(design, workload, model, overrides)
     watts, conditions = powers_of(loaded, served, load_calibration(calibration_for(design, calibration)))
     files = FORMATS[form](layout_of(loaded, served.models, seed, watts, conditions))
     folder = empty_folder(Path(out))

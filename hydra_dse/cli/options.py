@@ -10,8 +10,18 @@ from typing import Any, TypeVar
 
 import click
 
-from hydra_dse import __version__
-from hydra_dse.results import Components, Evaluation, metric
+from hydra_dse.results.plain import evaluation_json, finite
+
+__all__ = [
+    "bundle_options",
+    "cluster_option",
+    "evaluation_json",
+    "finite",
+    "json_option",
+    "print_json",
+    "set_option",
+    "window_options",
+]
 
 SCHEMA_VERSION = 1
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -96,53 +106,3 @@ def print_json(data: Mapping[str, object]) -> None:
     """Write one JSON object with its schema version; NaN and infinity never appear in it."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2, allow_nan=False, default=str)
     sys.stdout.write(text + "\n")
-
-
-def finite(value: float | None) -> float | None:
-    """Return None for what JSON cannot say."""
-    if value is None or value != value or value in (float("inf"), float("-inf")):
-        return None
-    return float(value)
-
-
-def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, object]) -> dict[str, object]:
-    """The JSON shape of `estimate` and `simulate`."""
-    return {
-        "source": evaluation.source,
-        "metrics": {name: finite(value) for name, value in evaluation.metrics.items()},
-        "intervals": {name: [finite(low), finite(high)] for name, (low, high) in evaluation.intervals.items()},
-        "units": {name: metric(name).unit for name in evaluation.metrics},
-        "feasible": evaluation.feasible,
-        "violations": [
-            {
-                "constraint": violation.constraint,
-                "demand": finite(violation.demand),
-                "bound": finite(violation.bound),
-                "unit": violation.unit,
-                "levers": list(violation.levers),
-            }
-            for violation in evaluation.violations
-        ],
-        "notes": list(evaluation.notes),
-        **({} if evaluation.components is None else {"components": components_json(evaluation.components)}),
-        "provenance": {"version": __version__, **provenance},
-    }
-
-
-def components_json(components: Components) -> dict[str, object]:
-    """Utilisation and power of every component, and power by cause."""
-    return {
-        "seconds": finite(components.seconds),
-        "power_w": {cause: finite(power) for cause, power in components.power_w.items()},
-        "parts": [
-            {
-                "name": part.name,
-                "kind": part.kind,
-                "place": part.place,
-                "utilization": finite(part.utilization),
-                "dynamic_w": finite(part.dynamic_w),
-                "static_w": finite(part.static_w),
-            }
-            for part in components.parts
-        ],
-    }

@@ -9,9 +9,9 @@ import click
 from hydra_dse.cli.options import cluster_option, finite, json_option, window_options
 
 if TYPE_CHECKING:
-    from hydra_dse.cli.bundles import TraceOptions
-    from hydra_dse.cli.validated_bundles import BundlingSimulation
     from hydra_dse.studies import ValidationResult
+    from hydra_dse.studies.bundles import TraceOptions
+    from hydra_dse.studies.validated_bundles import BundlingSimulation
 
 # What the table shows beside the experiment's objectives.
 _ALWAYS = ("saturation_requests_per_s", "ttft_mean_s", "tpot_mean_s")
@@ -59,10 +59,10 @@ def validate(
     as_json: bool,
 ) -> None:
     """Simulate the best designs of RUN and hold the estimates against the simulation."""
-    from hydra_dse.cli.bundles import TraceOptions
     from hydra_dse.cli.progress import ValidationBar
     from hydra_dse.studies import existing_run, experiment_of
     from hydra_dse.studies import validate as run_validation
+    from hydra_dse.studies.bundles import TraceOptions
 
     experiment = experiment_of(existing_run(run))
     simulation = _bundling(run, simulator, TraceOptions(trace_window, trace_limit, compress)) if bundles else None
@@ -85,8 +85,8 @@ def validate(
 
 
 def _bundling(run: str, simulator: str, traces: TraceOptions) -> BundlingSimulation:
-    from hydra_dse.cli.validated_bundles import bundling
     from hydra_dse.studies.run_references import calibration_of
+    from hydra_dse.studies.validated_bundles import bundling
 
     return bundling(run, calibration_of(run), simulator, traces)
 

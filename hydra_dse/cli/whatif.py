@@ -1,11 +1,8 @@
-"""`hydra-dse whatif BUNDLE`."""
+"""`hydra-dse whatif BUNDLE|DESIGN`."""
 
 from __future__ import annotations
 
-import itertools
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +10,11 @@ from hydra_dse.cli.options import json_option
 
 if TYPE_CHECKING:
     from hydra_dse.bundle.whatif import Gain, WhatIf
-    from hydra_dse.bundle.whatif.replay import Node
-    from hydra_dse.cli.simulation import Simulation
+    from hydra_dse.studies.whatif import Replayed
 
 
 @click.command()
-@click.argument("bundle", type=click.Path())
+@click.argument("target", metavar="BUNDLE|DESIGN", type=click.Path())
 @click.option(
     "--scale",
     "scales",
@@ -27,86 +23,38 @@ if TYPE_CHECKING:
     help="noi, hbm, sram, compute, compute:matmul, compute:vector or compute:<die group>; several times. "
     "[default: noi=2 hbm=2 compute:matmul=2 compute:vector=2]",
 )
+@click.option("--workload", metavar="WORKLOAD", help="What a design serves.  [default of RUN:ID: the run's]")
+@click.option("--requests", type=click.IntRange(10, 10**7), help="Of each run of a design.  [default: 200]")
 @click.option("--replications", type=click.IntRange(1, 100), default=3, show_default=True, help="Paired runs.")
 @click.option("--by", default="tpot_mean_s", show_default=True, metavar="METRIC", help="Whose gain decides the order.")
 @click.option("--no-pairs", is_flag=True, help="One resource at a time only.")
 @json_option
-def whatif(bundle: str, scales: tuple[str, ...], replications: int, by: str, no_pairs: bool, as_json: bool) -> None:
-    """Simulate BUNDLE again with resources scaled, one at a time and in pairs: which one to make faster first?
+def whatif(
+    target: str,
+    scales: tuple[str, ...],
+    workload: str | None,
+    requests: int | None,
+    replications: int,
+    by: str,
+    no_pairs: bool,
+    as_json: bool,
+) -> None:
+    """Simulate with resources scaled, one at a time and in pairs: which one to make faster first?
 
-    Everything else stays as it was, and what overlapped may overlap.  A foreign trace is replayed by its dependencies.
+    Takes the folder of a bundle, a design of a run (RUN:ID), or with --workload any design (file or name). Everything
+    else stays as it was, and what overlapped may overlap.  A foreign trace is replayed by its dependencies.
     """
-    from hydra_dse.bundle.whatif import GAINS
-    from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
+    from hydra_dse.studies.whatif import Replayed, what_if_of
 
-    if by not in GAINS:
-        raise InputError(Fault(f"no gain of {by!r}{did_you_mean(by, GAINS)}; there are {one_of(GAINS)}", file="--by"))
-    block = _block(bundle)
-    if block is None:
-        _foreign(bundle, scales or ("noi=2", "hbm=2", "compute=2"), not no_pairs, as_json)
-        return
-    found = _simulated(bundle, block, scales or _DEFAULT, replications, by, not no_pairs)
-    if as_json:
+    found = what_if_of(
+        target, scales, workload=workload, requests=requests, replications=replications, by=by, pairs=not no_pairs
+    )
+    if isinstance(found, Replayed):
+        (_print_replayed_json if as_json else _print_replayed)(found)
+    elif as_json:
         _print_json(found)
     else:
         _print_tables(found, by)
-
-
-_DEFAULT = ("noi=2", "hbm=2", "compute:matmul=2", "compute:vector=2")
-
-
-def _block(bundle: str) -> dict[str, Any] | None:
-    """Our block of the card; None for a foreign bundle."""
-    from hydra_dse.bundle.conventions import BLOCK
-    from hydra_dse.config.loader import load_yaml
-    from hydra_dse.errors import Fault, InputError
-
-    folder = Path(bundle)
-    if not folder.is_dir():
-        raise InputError(Fault("is no folder of a bundle", file=bundle))
-    card = folder / f"{folder.resolve().name}.yaml"
-    if not card.is_file():
-        return None
-    block = load_yaml(card).data.get(BLOCK)
-    return block if isinstance(block, dict) and "run" in block else None
-
-
-def _simulated(
-    bundle: str, block: dict[str, Any], scales: tuple[str, ...], replications: int, by: str, pairs: bool
-) -> WhatIf:
-    from dataclasses import replace
-
-    from hydra_dse.bundle.whatif import parse_scale, what_if
-    from hydra_dse.cli.bundles import simulation_of
-
-    run = simulation_of(block, bundle)
-    placed = run.placed[0]
-    groups = [group.name for group in placed.package.dies if group.count]
-    chosen = [parse_scale(text, groups) for text in scales]
-    replayed = _replays(bundle, run)
-    runs = [replace(run, replications=1, seed=run.seed + number) for number in range(replications)]
-    found = what_if(placed, chosen, lambda design: [each.evaluate(design=design) for each in runs], by, pairs)
-    return replace(found, replayed=replayed)
-
-
-def _replays(bundle: str, run: Simulation) -> bool | None:
-    """Whether the run gives the metrics that the bundle recorded; None where it recorded none.
-
-    Raises:
-        InputError: it does not; nothing that is told of a changed run would hold for the bundle.
-    """
-    from hydra_dse.errors import Fault, InputError
-
-    file = Path(bundle) / "metrics.json"
-    if not file.is_file():
-        return None
-    recorded = json.loads(file.read_text(encoding="utf-8")).get("metrics", {})
-    again = run.evaluate().metrics
-    different = [name for name, value in recorded.items() if again.get(name) != value]
-    if different:
-        message = f"simulated again it gives another {different[0]}: {again.get(different[0])}"
-        raise InputError(Fault(f"{message} instead of {recorded[different[0]]}", file=str(file)))
-    return True
 
 
 def _print_json(found: WhatIf) -> None:
@@ -153,75 +101,22 @@ def _cell(gain: Gain | None) -> str:
     return f"{gain.mean:.3f}{interval}"
 
 
-def _foreign(bundle: str, scales: tuple[str, ...], pairs: bool, as_json: bool) -> None:
-    """Replay the recorded graph of a trace that we did not write."""
-    from hydra_dse.bundle.whatif import LIMITS, replay
+def _print_replayed_json(found: Replayed) -> None:
     from hydra_dse.cli.options import print_json
+
+    rows = [{"scale": {name: found.factors[name] for name in names}, "gain": gain} for names, gain in found.gains]
+    baseline = {"duration_s": found.baseline_s}
+    print_json({"baseline": baseline, "sensitivities": rows, "replayed": True, "limits": list(found.limits)})
+
+
+def _print_replayed(found: Replayed) -> None:
     from hydra_dse.cli.tables import console, print_table
-    from hydra_dse.errors import Fault, InputError
 
-    factors = dict(_factor(text) for text in scales)
-    if len(factors) < len(scales):
-        raise InputError(Fault("give each resource once", file="--scale"))
-    nodes, notes = _graph(bundle)
-    before = _unscaled(nodes, bundle)
-    sets = [(name,) for name in factors] + (list(itertools.combinations(factors, 2)) if pairs else [])
-    gains = {names: before / replay(nodes, {name: factors[name] for name in names}) for names in sets}
-    order = sorted(gains, key=lambda names: -gains[names])
-    limits = [*LIMITS, *notes]
-    if as_json:
-        rows = [{"scale": {name: factors[name] for name in names}, "gain": gains[names]} for names in order]
-        print_json(
-            {"baseline": {"duration_s": before / 1e6}, "sensitivities": rows, "replayed": True, "limits": limits}
-        )
-        return
-    cells = [(" and ".join(f"{name} × {factors[name]:g}" for name in names), f"{gains[names]:.3f}") for names in order]
+    cells = [
+        (" and ".join(f"{name} × {found.factors[name]:g}" for name in names), f"{gain:.3f}")
+        for names, gain in found.gains
+    ]
     print_table("Gain of the recorded time", ("scaled", "times shorter"), cells, 1)
-    console().print(f"the unscaled replay takes the recorded time, {before / 1e6:.6g} s")
-    for limit in limits:
+    console().print(f"the unscaled replay takes the recorded time, {found.baseline_s:.6g} s")
+    for limit in found.limits:
         console().print(f"limit: {limit}")
-
-
-def _graph(bundle: str) -> tuple[list[Node], list[str]]:
-    """The graph of all ranks, and what was left out of it."""
-    from hydra_dse.bundle.conventions import KERNEL, MEMCPY
-    from hydra_dse.bundle.reading import open_folder, timed_events
-    from hydra_dse.bundle.whatif import graph_of
-    from hydra_dse.errors import Fault, InputError
-
-    files = open_folder(bundle).ranks
-    if not files:
-        raise InputError(Fault("has no file rank<N>_trace.json or kineto_trace_<N>.json", file=bundle))
-    ranks = [timed_events(file, (KERNEL, MEMCPY)) for file in files]
-    skipped = sum(each.skipped for each in ranks)
-    notes = [f"{skipped} events left out: no name, or no time or duration that is a number"] if skipped else []
-    return graph_of([each.events for each in ranks]), notes
-
-
-def _unscaled(nodes: list[Node], bundle: str) -> float:
-    """Duration in µs of the replay with nothing scaled.
-
-    Raises:
-        InputError: nothing takes time, or it is not the recorded one, so that no other replay could be believed.
-    """
-    from hydra_dse.bundle.whatif import recorded, replay
-    from hydra_dse.errors import Fault, InputError
-
-    before, whole = replay(nodes, {}), recorded(nodes)
-    if before <= 0.0:
-        raise InputError(Fault("nothing in the trace takes any time", file=bundle))
-    if abs(before - whole) > 1e-6 * whole:
-        message = f"the unscaled replay takes {before:.9g} µs instead of the recorded {whole:.9g} µs"
-        raise InputError(Fault(message, file=bundle))
-    return before
-
-
-def _factor(text: str) -> tuple[str, float]:
-    from hydra_dse.bundle.whatif import parse_scale
-    from hydra_dse.errors import Fault, InputError
-
-    scale = parse_scale(text, ())
-    if scale.resource not in ("noi", "hbm", "compute"):
-        message = f"{scale.resource!r} cannot be told from a foreign trace; accepted: noi, hbm, compute"
-        raise InputError(Fault(message, file="--scale"))
-    return scale.resource, scale.factor

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 _DPI = 220
+_LETTER_IN = 0.075
+"""Mean width of a letter of a label."""
 
 
 def figure_of(chart: Chart) -> Figure:
@@ -127,7 +129,9 @@ def bars_figure(chart: Bars) -> Figure:
 def heat_figure(chart: HeatMap) -> Figure:
     """A matrix of shaded cells, each with its value."""
     columns, rows = len(chart.columns), len(chart.rows)
-    figure, axes = new_figure(max(3.6, 2.0 + 0.75 * columns), max(2.2, 1.4 + 0.32 * rows))
+    left, below = (_LETTER_IN * max(map(len, names), default=0) for names in (chart.rows, chart.columns))
+    width_in = max(3.6, 0.9 + left + 0.75 * columns, 0.5 + 1.1 * _LETTER_IN * len(chart.label))
+    figure, axes = new_figure(width_in, max(2.2, 1.0 + 0.5 * below + 0.32 * rows))
     axes.imshow(
         np.nan_to_num(chart.values, nan=chart.low), cmap="Blues", vmin=chart.low, vmax=2 * chart.high - chart.low,
         aspect="auto",
@@ -139,7 +143,8 @@ def heat_figure(chart: HeatMap) -> Figure:
     axes.set_yticks(range(rows), list(chart.rows))
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
         as_written(labels)
-    axes.set_xlabel(chart.label, parse_math=False)
+    # Below the whole figure, which is wider than its cells where their names are long.
+    figure.supxlabel(chart.label, fontsize=10, parse_math=False)
     axes.grid(visible=False)
     return figure
 

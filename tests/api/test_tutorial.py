@@ -28,3 +28,10 @@ def test_the_python_of_the_tutorial_runs_and_leaves_its_files(tmp_path: Path, mo
     assert math.isclose(names["ratio"], 1.0, rel_tol=0.35)  # type: ignore[arg-type]
     busier = names["busier"]["value"]  # type: ignore[index]
     assert busier["load"] == pytest.approx(3 * names["estimated"][0].metrics["load"], rel=0.05)  # type: ignore[index]
+    parts = names["parts"]
+    for _, phase in names["waterfall"].totals().iterrows():  # type: ignore[attr-defined]
+        both = parts[parts["phase"] == phase["phase"]]  # type: ignore[index]
+        assert both["difference_s"].sum() == pytest.approx(phase["b_s"] - phase["a_s"], rel=0.02)
+    gains = names["gains"].frame().set_index(["scaled", "metric"])["gain"]  # type: ignore[attr-defined]
+    assert gains["noi × 2 and hbm × 2", "tpot_mean_s"] >= gains["hbm × 2", "tpot_mean_s"] > 0.99
+    assert names["shares"].to_numpy().max() <= 1.0 + 1e-9  # type: ignore[attr-defined]

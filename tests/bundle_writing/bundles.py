@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hydra_dse.cli.bundles import TraceOptions, simulate_into
-from hydra_dse.cli.simulation import Simulation
 from hydra_dse.results import Evaluation
+from hydra_dse.studies.bundles import TraceOptions, simulate_into
+from hydra_dse.studies.design_simulation import DesignSimulation
 
-SMALL = Simulation(
+SMALL = DesignSimulation(
     "hydra-24-nemotron-chat",
     "hydra-chat",
     model="nemotron-h-4b",
@@ -21,7 +21,7 @@ ONE_DIE = replace(SMALL, design="h100", overrides=("workload.arrivals={process: 
 
 
 def written(
-    folder: Path, run: Simulation = SMALL, window: str = "4", compress: bool = False, limit: str = "32 MB"
+    folder: Path, run: DesignSimulation = SMALL, window: str = "4", compress: bool = False, limit: str = "32 MB"
 ) -> Evaluation:
     """Write a bundle and return what was measured."""
     return simulate_into(run, folder, TraceOptions(window, limit, compress))

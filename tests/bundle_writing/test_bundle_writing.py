@@ -26,10 +26,10 @@ from hydra_dse.bundle.writing import (
     sha256,
 )
 from hydra_dse.bundle.writing import names as our_names
-from hydra_dse.cli.bundles import simulation_of, told
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.errors import InputError
 from hydra_dse.model.counts import total_parameters
+from hydra_dse.studies.bundles import simulation_of, told
 from hydra_dse.studies.records import ParquetRecords
 from hydra_dse.workload import served
 from simulators.serving import ServingSimulator

@@ -18,10 +18,10 @@ from systems import write_ring
 from hydra_dse.bundle.chakra import GROUPS, export
 from hydra_dse.bundle.writing import events_of, rank_file
 from hydra_dse.cli.app import app
-from hydra_dse.cli.simulation import Simulation
 from hydra_dse.config import load_model
 from hydra_dse.errors import InputError
 from hydra_dse.model.counts import total_parameters
+from hydra_dse.studies.design_simulation import DesignSimulation
 
 Message = dict[int, list[Any]]
 LOAD, STORE, COMP, SEND, RECV, COLL = range(2, 8)
@@ -97,7 +97,9 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "design.mapping={pipeline: 2}",
     )
     design = write_ring(folder, "gpu")
-    run = Simulation(design, "hydra-chat", model="nemotron-h-4b", requests=16, replications=1, overrides=overrides)
+    run = DesignSimulation(
+        design, "hydra-chat", model="nemotron-h-4b", requests=16, replications=1, overrides=overrides
+    )
     written(folder / "bundle", run)
     export(folder / "bundle", folder / "et")
     return folder

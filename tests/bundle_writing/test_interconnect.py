@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from systems import write_ring
 
 from hydra_dse.cli.app import app
-from hydra_dse.cli.simulation import Simulation
+from hydra_dse.studies.design_simulation import DesignSimulation
 
 
 def _doubled(folder: Path, kind: str, model: str, prompt: int) -> dict[str, Any]:
     """Gains of twice the link bandwidth over three paired runs, by metric."""
     lengths = f"workload.lengths={{prompt: {prompt}, output: 64}}"
     overrides = ("workload.arrivals={process: poisson, rate: 2/s}", lengths)
-    run = Simulation(
+    run = DesignSimulation(
         write_ring(folder, kind), "hydra-chat", model=model, requests=100, replications=1, detail="memo",
         overrides=overrides,
     )  # fmt: skip

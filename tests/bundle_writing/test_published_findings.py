@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from systems import write_ring
 
 from hydra_dse.cli.app import app
-from hydra_dse.cli.simulation import Simulation
+from hydra_dse.studies.design_simulation import DesignSimulation
 
 BATCH = (
     "workload.arrivals={process: poisson, rate: 100/s}",
@@ -44,7 +44,7 @@ def test_the_design_that_hides_a_fifth_of_its_communication_has_the_longer_steps
     """Two batches in flight, executed by operators: each computes under the other's communication, and waits for it."""
     for flight in (1, 2):
         overrides = (*SINGLES, f"design.policy.max_batch={flight}", f"design.policy.batches_in_flight={flight}")
-        run = Simulation(
+        run = DesignSimulation(
             write_ring(tmp_path, "gpu", 50.0), "hydra-chat", model="nemotron-h-4b", requests=16, replications=1,
             detail="operators", overrides=overrides,
         )  # fmt: skip

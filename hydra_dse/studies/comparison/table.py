@@ -134,7 +134,7 @@ def _cells(row: Compared, names: Sequence[str]) -> list[object]:
     one = row.measured
     cells: list[object] = [row.model, row.workload, row.aim, one.contender, one.choice.identity, not one.violations]
     for value, half in row.rates.values():
-        cells += [value, value - half, value + half]
+        cells += [value, max(0.0, value - half), value + half]  # a rate is never negative, however few the runs
     cells += [row.power_w, row.area_mm2, one.mean("interposer_mm2"), one.node_nm, one.unit_cost_usd]
     cells.append(" ".join(f"{fraction:g}" for fraction in row.saturated))
     for name in names:

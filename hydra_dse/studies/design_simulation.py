@@ -1,4 +1,4 @@
-"""A simulation as the command line states it: made once, run with or without a sink, and said again as a command."""
+"""A simulation by references: made once, run with or without a sink, and said again as a command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WARMUP_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Simulation:
+class DesignSimulation:
     """One design under one workload, as `hydra-dse simulate` takes it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Simulation:
         Raises:
             InputError: a fault of an input.
         """
-        from hydra_dse.cli.evaluate import load_pair
+        from hydra_dse.studies.pairs import load_pair
 
         return load_pair(self.design, self.workload, self.model, self.overrides)
 
@@ -157,34 +157,6 @@ class Simulation:
             "replications": self.replications, "seed": self.seed, "detail": self.detail,
             "simulator": self.simulator, "overrides": list(self.overrides), **self._stated(),
         }  # fmt: skip
-
-
-def target_of(text: str | None, names: tuple[str, ...]) -> tuple[float | None, tuple[str, ...]]:
-    """The target of `--target-ci` and `--target-metric`.
-
-    Raises:
-        InputError: not a share between 0 and 1, an unknown metric, or metrics without a share.
-    """
-    from hydra_dse.errors import Fault, InputError, UnitError
-    from hydra_dse.results import metric
-    from hydra_dse.units import parse
-
-    for name in names:
-        try:
-            metric(name)
-        except InputError as error:
-            raise InputError([replace(fault, file="--target-metric") for fault in error.faults]) from error
-    if text is None:
-        if names:
-            raise InputError(Fault("give --target-ci as well, e.g. --target-ci '5 %'", "--target-metric"))
-        return None, ()
-    try:
-        share = parse(text, "share")
-    except UnitError as error:
-        raise InputError(Fault(str(error), "--target-ci")) from error
-    if not 0.0 < share < 1.0:
-        raise InputError(Fault(f"must lie between 0 and 1 (0 and 100 %), got {text}", "--target-ci"))
-    return share, names
 
 
 def _anywhere(ref: str) -> str:

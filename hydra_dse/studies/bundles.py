@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra_dse.cli.simulation import Simulation
+from hydra_dse.studies.design_simulation import DesignSimulation
 
 if TYPE_CHECKING:
     from hydra_dse.results import Evaluation
@@ -41,7 +41,7 @@ class TraceOptions:
             raise InputError(Fault(str(error), "--trace-limit")) from error
 
 
-def simulate_into(run: Simulation, folder: Path, traces: TraceOptions) -> Evaluation:
+def simulate_into(run: DesignSimulation, folder: Path, traces: TraceOptions) -> Evaluation:
     """Run a simulation and write its bundle.
 
     An infeasible design leaves card, script and metrics, but no traces; so does a task map that moves dies.
@@ -50,7 +50,7 @@ def simulate_into(run: Simulation, folder: Path, traces: TraceOptions) -> Evalua
         InputError: a fault of an input, a bad window, or a folder that holds something else.
     """
     from hydra_dse.bundle.writing import BundleWriter, Recipe, RecordsOnly, card_of, parse_window
-    from hydra_dse.cli.options import evaluation_json
+    from hydra_dse.results.plain import evaluation_json
 
     window, most_bytes = parse_window(traces.window), traces.most_bytes()
     (placed, _), workload = run.placed, run.pair[1]
@@ -87,7 +87,7 @@ def told(folder: Path) -> str:
     return f"bundle: {folder}, {window['iterations']} iterations in {len(files)} traces of {size}{cut}"
 
 
-def _about(run: Simulation) -> dict[str, object]:
+def _about(run: DesignSimulation) -> dict[str, object]:
     from hydra_dse import __version__
 
     about: dict[str, object] = {"simulator": f"{run.simulator} of hydra_dse {__version__}", "seed": run.seed}
@@ -107,7 +107,7 @@ def _not_exported(workload: Workload) -> list[str]:
     return found
 
 
-def _inputs(run: Simulation) -> dict[str, str]:
+def _inputs(run: DesignSimulation) -> dict[str, str]:
     """Files named on the command line and their digests; what is bundled goes with the version."""
     from hydra_dse.bundle.writing import sha256
     from hydra_dse.studies.run_directory import EXPERIMENT
@@ -123,7 +123,7 @@ def _inputs(run: Simulation) -> dict[str, str]:
     return found
 
 
-def simulation_of(block: dict[str, Any], file: str) -> Simulation:
+def simulation_of(block: dict[str, Any], file: str) -> DesignSimulation:
     """The simulation that wrote a bundle, from the block of its card.
 
     Raises:
@@ -142,7 +142,7 @@ def simulation_of(block: dict[str, Any], file: str) -> Simulation:
             raise InputError(Fault(f"input {path} of the bundle is gone", file=file))
         if sha256(path) != item["sha256"]:
             raise InputError(Fault(f"input {path} has changed since the bundle was written", file=file))
-    known = {name: run[name] for name in Simulation.__dataclass_fields__ if name in run}
+    known = {name: run[name] for name in DesignSimulation.__dataclass_fields__ if name in run}
     for name in ("overrides", "target_metrics"):
         known[name] = tuple(str(each) for each in known.get(name) or ())
-    return Simulation(**known)
+    return DesignSimulation(**known)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hydra_dse.cli.bundles import TraceOptions, simulate_into
-from hydra_dse.cli.simulation import Simulation
+from hydra_dse.studies.bundles import TraceOptions, simulate_into
+from hydra_dse.studies.design_simulation import DesignSimulation
 
 if TYPE_CHECKING:
     from hydra_dse.design.evaluator import EvaluationOptions
@@ -42,7 +42,7 @@ class BundlingSimulation:
 
         experiment = experiment_of_file(str(Path(self.run) / EXPERIMENT), self.digest)
         identity = experiment.space.build(point).identity
-        simulation = Simulation(
+        simulation = DesignSimulation(
             f"{self.run}:{identity}",
             None,
             calibration=self.calibration,
