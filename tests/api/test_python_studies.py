@@ -1,4 +1,4 @@
-"""`compare`, `robustness`, `explain` and `whatif` from Python: tables as in the files, figures, mistakes in one line."""
+"""`compare`, `robustness`, `explain` and `whatif` from Python: tables, figures, mistakes in one line."""
 
 from __future__ import annotations
 
