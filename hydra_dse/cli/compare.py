@@ -66,7 +66,8 @@ def _print_json(result: ComparisonResult) -> None:
             "metrics": {name: finite(value) for name, (value, _) in row.rates.items()}
             | {"power_w": finite(row.power_w), "area_mm2": finite(row.area_mm2)},
             "intervals": {
-                name: [finite(max(0.0, value - half)), finite(value + half)] for name, (value, half) in row.rates.items()
+                name: [finite(max(0.0, value - half)), finite(value + half)]
+                for name, (value, half) in row.rates.items()
             },
             "node_nm": finite(row.measured.node_nm), "unit_cost_usd": finite(row.measured.unit_cost_usd),
             "ratios": {name: _ratio_json(ratio) for name, ratio in row.ratios.items()},
