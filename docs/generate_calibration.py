@@ -222,7 +222,12 @@ def unseen_rows(folder: Path, fits: FittedChips) -> Iterator[tuple[str, ...]]:
             section = fits.chips[chip].get(rows.key)
             found = None if section is None else _unseen(rows, section)
             if found is not None:
-                yield (chip, rows.key, str(len(found.relative)), *(f"{v:.4f}" for v in _figures(found)))
+                yield (
+                    chip,
+                    rows.key,
+                    str(len(found.relative)),
+                    *(f"{v:.4f}" for v in (*_figures(found), _covered(found, section))),
+                )
     yield from _whole(folder, fits)
 
 
@@ -236,6 +241,12 @@ def _unseen(rows: Observations, section: FitSection) -> Errors | None:
     left = rows.rows(np.array(new))
     values = np.array([section.parameters[parameter.name].value for parameter in rows.form.parameters])
     return Errors(left.predicted(values) / left.response - 1.0)
+
+
+def _covered(found: Errors, section: FitSection) -> float:
+    """Share of rows inside the 90 % interval that rows left out of the fit give: errors up to their 90th percentile."""
+    limit = (section.held_out or section.errors).p90
+    return float(np.mean(np.abs(found.relative) <= limit))
 
 
 def _figures(found: Errors) -> tuple[float, ...]:
@@ -257,7 +268,7 @@ def _whole(folder: Path, fits: FittedChips) -> Iterator[tuple[str, ...]]:
                     time = mamba_prefill_s(CODESTRAL_MAMBA_7B, kernels, batch, length)
                 errors.append(time / (float(row["value"]) / 1e3) - 1.0)
         found = Errors(np.array(errors))
-        yield ("h100", f"whole prefill {label}", str(len(errors)), *(f"{v:.4f}" for v in _figures(found)))
+        yield ("h100", f"whole prefill {label}", str(len(errors)), *(f"{v:.4f}" for v in _figures(found)), "")
     steps = {
         (row["model"], float(row["generation_length"])): float(row["value"]) / float(row["generation_length"])
         for row in rows
@@ -274,8 +285,8 @@ def _whole(folder: Path, fits: FittedChips) -> Iterator[tuple[str, ...]]:
                     step = mamba_step_s(CODESTRAL_MAMBA_7B, kernels, 1)
                 errors.append((step + host) / seconds - 1.0)
         found = Errors(np.array(errors))
-        yield ("h100", f"decode step {label} (vLLM)", str(len(errors)), *(f"{v:.4f}" for v in _figures(found)))
-    yield ("h100", "crossover of prefill, tokens", "1", f"{crossover_tokens(kernels):.0f}", "", "", "", "")
+        yield ("h100", f"decode step {label} (vLLM)", str(len(errors)), *(f"{v:.4f}" for v in _figures(found)), "")
+    yield ("h100", "crossover of prefill, tokens", "1", f"{crossover_tokens(kernels):.0f}", "", "", "", "", "")
 
 
 def unseen() -> str:
@@ -288,18 +299,34 @@ def unseen() -> str:
             crossing = row["median"]
             continue
         shares = [share(float(row[name])) for name in ("median", "mean", "p90", "worst")]
-        rows.append((row["chip"], row["fit"], row["rows"], *shares, signed(float(row["bias"]))))
-    text = table(("chip", "what", "rows", "median", "mean", "p90", "worst", "signed median"), rows)
-    return text + (
-        f"\nOne prompt of Codestral-Mamba-7B is faster than one of Llama-3.1-8B from {float(crossing):,.0f} tokens; "
-        "measured "
-        "20,715 (interpolated between 16,384 and 32,768).  Decode steps are those of vLLM from 512 tokens on, with "
-        "the host's "
-        "time per step taken from Llama's row of 512; shorter runs carry the start of the engine, and Codestral's "
-        "longest "
-        "run doubled its time per token, unexplained.  Eager decoding of the same models is bound by the framework: "
-        "9.9 ms "
-        "a step of Codestral, up to 30 ms of Llama.\n"
+        inside = f"{float(row['covered']):.0%}" if row["covered"] else ""
+        rows.append((row["chip"], row["fit"], row["rows"], *shares, signed(float(row["bias"])), inside))
+    text = table(("chip", "what", "rows", "median", "mean", "p90", "worst", "signed median", "inside 90 %"), rows)
+    return f"{text}{_coverage(read)}\n{_crossover(float(crossing))}\n"
+
+
+def _crossover(tokens: float) -> str:
+    """Where a state-space model becomes faster than a transformer, and what decode steps were held against."""
+    return (
+        f"One prompt of Codestral-Mamba-7B is faster than one of Llama-3.1-8B from {tokens:,.0f} tokens; measured "
+        "20,715 (interpolated between 16,384 and 32,768).  Decode steps are those of vLLM from 512 tokens on, with the "
+        "host's time per step taken from Llama's row of 512; shorter runs carry the start of the engine, and "
+        "Codestral's longest run doubled its time per token, unexplained.  Eager decoding of the same models is bound "
+        "by the framework: 9.9 ms a step of Codestral, up to 30 ms of Llama."
+    )
+
+
+def _coverage(read: Sequence[dict[str, str]]) -> str:
+    """How many of the measured rows that no fit has seen lie inside the 90 % intervals, by chip."""
+    parts = []
+    for chip in dict.fromkeys(row["chip"] for row in read):
+        mine = [(int(row["rows"]), float(row["covered"])) for row in read if row["chip"] == chip and row["covered"]]
+        inside = sum(rows * share for rows, share in mine) / sum(rows for rows, _ in mine)
+        parts.append(f"{inside:.1%} of {sum(rows for rows, _ in mine):,} rows of {chip}")
+    return (
+        "\n90 % intervals of a prediction are the errors of rows whose configuration was left out of the fit, up to "
+        f"their 90th percentile. Measured rows that no fit has seen lie inside: {', '.join(parts)} (asked: 85 to 95 "
+        "%).\n"
     )
 
 
@@ -423,7 +450,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.published is not None:
         with UNSEEN.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(["chip", "fit", "rows", "median", "mean", "p90", "worst", "bias"])
+            writer.writerow(["chip", "fit", "rows", "median", "mean", "p90", "worst", "bias", "covered"])
             writer.writerows(unseen_rows(options.published, read_fits()))
     if options.plots:
         write_residual_plots([fit(rows, draws=0) for path in shipped_files() for rows in read_profile(path)], FIGURES)
