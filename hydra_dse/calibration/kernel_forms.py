@@ -6,6 +6,7 @@ specification.
 - GEMM: tiles of the result are dealt over the processors in waves; of four tile sizes the library takes the fastest;
   the inner loop has a fixed cost of `prologue` steps; traffic overlaps with it up to a power mean.  A board that has
   multiplied for milliseconds (`busy` before the kernel) meets its power limit and clocks down.
+- Narrow GEMM (8-bit formats): the same, after activations in 16 bits have been read and written in the narrow format.
 - Prefill attention (causal): share of the peak saturates in the prompt's length.
 - Decode attention: KV bytes, in tiles of 128 tokens, over the bandwidth; a cost per sequence and KV head.
 - Recurrent scans: blocks of one (sequence, head) walk their chunks one after the other, in waves over the processors.
@@ -69,6 +70,29 @@ GEMM = Form(
         "floor + mean_p(c · (1 + throttled · l/(l + 1 ms)), bytes / (bandwidth · streamed)), l = busy + c,"
         " c = waves · tile · 2(k + prologue) / (peak/processors · share)"
     ),
+)
+
+
+def _narrow(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
+    converted = (2.0 + columns["bytes"]) * columns["m"] * columns["k"] / (chip.memory_bytes_per_s * values[-1])
+    return np.asarray(_gemm(values[:-1], columns, chip) + converted)
+
+
+NARROW_GEMM = Form(
+    name="narrow-gemm",
+    operator_class=GEMM.operator_class,
+    columns=GEMM.columns,
+    configuration=GEMM.configuration,
+    parameters=(
+        *GEMM.parameters,
+        _share(
+            "converted", 0.3, "share of the bandwidth at which activations are read in 16 bits and written narrow", 3.0
+        ),
+    ),
+    predict=_narrow,
+    response="time_s",
+    formula="as gemm + (2 + bytes) · m · k / (bandwidth · converted)",
+    family="gemm",
 )
 
 
@@ -251,6 +275,7 @@ CONVOLUTION_UPDATE = Form(
 
 KERNEL_FORMS = (
     GEMM,
+    NARROW_GEMM,
     PREFILL_ATTENTION,
     DECODE_ATTENTION,
     RECURRENT_SCAN,

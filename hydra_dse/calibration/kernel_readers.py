@@ -10,6 +10,7 @@ from hydra_dse.calibration.kernel_forms import (
     CONVOLUTION_UPDATE,
     DECODE_ATTENTION,
     GEMM,
+    NARROW_GEMM,
     PREFILL_ATTENTION,
     RECURRENT_SCAN,
     STATE_UPDATE,
@@ -22,13 +23,13 @@ FORMATS = {"bfloat16": ("bf16", 2.0, 1.0), "fp8": ("fp8", 1.0, 2.0), "nvfp4": ("
 
 
 def gemm(rows: Sequence[Row]) -> list[Table]:
-    """GEMM tables, one per format."""
+    """GEMM tables, one per format; tables of narrow ones hold the conversion of activations."""
     tables: dict[str, Table] = {}
     for row in rows:
         if row.text("gemm_dtype") not in FORMATS:
             continue
         variant, width, speed = FORMATS[row.text("gemm_dtype")]
-        table = tables.setdefault(variant, Table(GEMM, variant))
+        table = tables.setdefault(variant, Table(GEMM if width == 2.0 else NARROW_GEMM, variant))
         shape = (row.number("m"), row.number("n"), row.number("k"))
         table.rows.append((*shape, width, speed, 0.0, row.number("latency_ms") * MS))
     return list(tables.values())

@@ -70,6 +70,7 @@ class Form:
         predict: response of each row from parameter values, columns and chip.
         response: what the rows measure, with its unit.
         formula: the form in words.
+        family: name that keys of its fits begin with, where it is a variant of another form; its own name where empty.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Form:
     predict: Prediction
     response: str
     formula: str
+    family: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,8 @@ class Observations:
     @property
     def key(self) -> str:
         """Name of the fit in a calibration file."""
-        return f"{self.form.name}-{self.variant}" if self.variant else self.form.name
+        name = self.form.family or self.form.name
+        return f"{name}-{self.variant}" if self.variant else name
 
     def __len__(self) -> int:
         return len(self.response)

@@ -11,6 +11,7 @@ from hydra_dse.calibration.kernel_forms import (
     DECODE_ATTENTION,
     GEMM,
     KERNEL_FORMS,
+    NARROW_GEMM,
     PREFILL_ATTENTION,
     RECURRENT_SCAN,
 )
@@ -50,6 +51,14 @@ def test_a_gemm_of_one_row_streams_its_weights() -> None:
     size = {"m": 1.0, "n": 16_384.0, "k": 16_384.0, "bytes": 2.0, "speed": 1.0, "busy": 0.0}
     streamed = 2.0 * 16_384.0**2 / 0.85e12
     assert predicted(GEMM, values, **size) == pytest.approx(2e-6 + streamed, rel=0.01)
+
+
+def test_a_narrow_gemm_pays_for_its_activations_beside_the_multiplication() -> None:
+    values = np.array([2e-6, 0.8, 0.85, 1.0, 20.0, 1e-3])
+    size = {"m": 4096.0, "n": 1024.0, "k": 8192.0, "bytes": 1.0, "speed": 2.0, "busy": 0.0}
+    plain, narrow = predicted(GEMM, values, **size), predicted(NARROW_GEMM, np.append(values, 0.25), **size)
+    # Two bytes read and one written of each activation, at a quarter of 1 TB/s.
+    assert narrow - plain == pytest.approx(3.0 * 4096 * 8192 / 0.25e12)
 
 
 def test_one_tile_more_than_the_processors_costs_another_wave() -> None:
