@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,22 @@ def load_comparison(
     if quick:
         document = apply_overrides(document, quick_overrides(document))
     return _Builder(apply_overrides(document, parsed(overrides)), path, design_of_run).build()
+
+
+def load_stored_comparison(file: Path, inputs: Sequence[str], design_of_run: DesignOf | None = None) -> Comparison:
+    """Return the comparison that a run directory keeps.
+
+    Args:
+        file: the stored, resolved comparison.
+        inputs: absolute paths of what it was read from, its own file first: relative paths in it are relative to that.
+        design_of_run: finds a contender's design by `RUN:ID`.
+
+    Raises:
+        InputError: with every fault found.
+    """
+    folder = Path(inputs[0]).parent if inputs else file.parent
+    document = replace(load_yaml(file), folder=folder, trusted=frozenset(inputs))
+    return _Builder(document, file, design_of_run).build()
 
 
 class _Builder:

@@ -25,8 +25,11 @@ def workload_of_run(ref: str, model: str | None, overrides: Sequence[Override]) 
     """
     from hydra_dse.config import load_experiment
     from hydra_dse.config.overrides import Override as Change
+    from hydra_dse.studies.comparison.stored import is_comparison
     from hydra_dse.studies.run_directory import existing_run
 
+    if is_comparison(_run(ref)):
+        return _workload_of_comparison(ref, model, overrides)
     run = existing_run(_run(ref))
     changes = [Change(each.name, ("workload", *each.path), each.value) for each in overrides]
     if any(each.path[:1] == ("arrivals",) for each in overrides):
@@ -35,6 +38,18 @@ def workload_of_run(ref: str, model: str | None, overrides: Sequence[Override]) 
     if model is not None:
         changes.append(Change("model", ("model",), model))
     return load_experiment(run.experiment_file, changes).workload
+
+
+def _workload_of_comparison(ref: str, model: str | None, overrides: Sequence[Override]) -> Workload:
+    """The load that a design of a comparison was chosen for; another one needs a workload of its own."""
+    from hydra_dse.errors import Fault, InputError
+    from hydra_dse.studies.comparison.stored import workload_of_design
+
+    if model is not None or overrides:
+        message = "is missing; a design of a comparison has its load, and another model or other values need a workload"
+        raise InputError(Fault(message, file="--workload"))
+    run, _, identity = ref.rpartition(":")
+    return workload_of_design(run, identity)
 
 
 def calibration_of_run(ref: str) -> str:
@@ -60,9 +75,12 @@ def calibration_of(run: str) -> str:
         InputError: there is no such run.
     """
     from hydra_dse.config.loader import load_yaml
+    from hydra_dse.studies.comparison.runs import COMPARISON
+    from hydra_dse.studies.comparison.stored import is_comparison
     from hydra_dse.studies.run_directory import existing_run
 
-    named = load_yaml(existing_run(run).experiment_file).data.get("calibration")
+    file = Path(run) / COMPARISON if is_comparison(run) else existing_run(run).experiment_file
+    named = load_yaml(file).data.get("calibration")
     return "default" if named is None else str(named)
 
 

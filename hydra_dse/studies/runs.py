@@ -31,11 +31,15 @@ def designs_of(run: RunDirectory) -> ScoredDesigns:
 
 
 def design_of_run(run_dir: str | Path, identity: str) -> Design:
-    """Build the design `identity` of a run; the first digits of an id are enough where they are unique.
+    """Build the design `identity` of a run or a comparison; the first digits of an id are enough where they are unique.
 
     Raises:
         InputError: no run there, or no such design in it.
     """
+    from hydra_dse.studies.comparison.stored import design_of_comparison, is_comparison
+
+    if is_comparison(run_dir):
+        return design_of_comparison(run_dir, identity)
     run = existing_run(run_dir)
     designs = designs_of(run)
     names = designs.scores.identities
