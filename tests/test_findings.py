@@ -18,7 +18,11 @@ def findings():
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(DOCS))  # as for the script: parts of its page are modules beside it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(DOCS))
     return module
 
 

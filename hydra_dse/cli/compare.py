@@ -69,7 +69,8 @@ def _print_json(result: ComparisonResult) -> None:
                 name: [finite(max(0.0, value - half)), finite(value + half)]
                 for name, (value, half) in row.rates.items()
             },
-            "node_nm": finite(row.measured.node_nm), "unit_cost_usd": finite(row.measured.unit_cost_usd),
+            "node_nm": finite(row.measured.node_nm), "iso_node_mm2": finite(row.measured.iso_node_mm2),
+            "unit_cost_usd": finite(row.measured.unit_cost_usd),
             "ratios": {name: _ratio_json(ratio) for name, ratio in row.ratios.items()},
             "saturated_fractions": list(row.saturated),
         }

@@ -1,14 +1,17 @@
-"""`report.html` and `plots/` of a run directory."""
+"""`report.html` and `plots/` of a run directory, or of a comparison's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from hydra_dse.report.comparison import comparison_report, read_comparison
 from hydra_dse.report.contents import report_of
 from hydra_dse.report.figures import figure_of, image_bytes
 from hydra_dse.report.page import page_of
 from hydra_dse.report.records import Report
 from hydra_dse.report.run import read_run
+from hydra_dse.studies.comparison import COMPARED, POINTS, SUMMARY
+from hydra_dse.studies.comparison.stored import is_comparison
 from hydra_dse.studies.files import csv_bytes, writing
 from hydra_dse.studies.run_directory import RunDirectory
 
@@ -19,19 +22,24 @@ def build_report(run_dir: str | Path, *, figures: bool = True) -> Path:
     """Write the page and the figures (PNG, SVG, and the data behind each as CSV); return the page's path.
 
     Args:
-        run_dir: a run directory with scored designs.
+        run_dir: a run directory with scored designs, or that of a comparison with a finished load.
         figures: without them only the page is written, in about a fifth of the time.
 
     Raises:
         InputError: no run directory, or a corrupt one.
     """
-    run = read_run(run_dir)
-    run.directory.refuse_links(PLOTS, REPORT)
-    report = report_of(run)
+    if is_comparison(run_dir):
+        directory = RunDirectory(Path(run_dir))
+        directory.refuse_links(COMPARED, POINTS, SUMMARY)
+        report = comparison_report(read_comparison(run_dir))
+    else:
+        run = read_run(run_dir)
+        directory, report = run.directory, report_of(run)
+    directory.refuse_links(PLOTS, REPORT)
     if figures:
-        _write_plots(run.directory, report)
-    run.directory.write(REPORT, page_of(report).encode())
-    return run.directory.path / REPORT
+        _write_plots(directory, report)
+    directory.write(REPORT, page_of(report).encode())
+    return directory.path / REPORT
 
 
 def _write_plots(directory: RunDirectory, report: Report) -> None:

@@ -19,6 +19,8 @@ from hydra_dse.studies.comparison.designs import Choice
 from hydra_dse.studies.comparison.measuring import LATENCIES, highest_rate
 from hydra_dse.studies.comparison.ratios import half_width, paired_ratio, summarise
 from hydra_dse.studies.comparison.table import compared
+from hydra_dse.studies.run_references import calibration_of, workload_of_run
+from hydra_dse.studies.runs import design_of_run
 
 SMALL = """\
 name: small
@@ -161,6 +163,32 @@ def test_an_interrupted_comparison_goes_on_to_the_same_bytes(file, whole, tmp_pa
     assert result.resumed == 7
     for name in (COMPARED, POINTS, SUMMARY):
         assert (tmp_path / "run" / name).read_bytes() == (whole.run_dir / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_chosen_design_is_found_by_its_id_with_the_load_it_was_chosen_for(whole):
+    row = next(row for row in _table(whole.run_dir, COMPARED) if row["contender"] == "baseline")
+    design = design_of_run(whole.run_dir, row["design"][:8])
+    assert dict(design.parameters) == json.loads(row["parameters"])
+    assert (design.placement_algorithm, design.policy.batching) == ("round_robin", "static")
+    workload = workload_of_run(f"{whole.run_dir}:{row['design']}", None, ())
+    points = [point for point in _table(whole.run_dir, POINTS) if point["basis"] == "reference"]
+    assert workload.arrivals.statistics().rate_per_s == pytest.approx(float(points[0]["rate_requests_per_s"]))
+    assert [model.name for model in workload.models] == ["jamba-tiny"]
+    assert calibration_of(str(whole.run_dir)) == "default"
+    with pytest.raises(InputError, match="names no design of this comparison"):
+        design_of_run(whole.run_dir, "nothing")
+    with pytest.raises(InputError, match="need a workload"):
+        workload_of_run(f"{whole.run_dir}:{row['design']}", "zamba2-7b", ())
+
+
+def test_a_damaged_journal_of_answers_is_told(tmp_path):
+    (tmp_path / "comparison.yaml").write_text(SMALL)
+    with pytest.raises(InputError, match="cannot be read"):
+        design_of_run(tmp_path, "abc")
+    (tmp_path / "answers.jsonl").write_text('["half"]\n')
+    with pytest.raises(InputError, match="not readable"):
+        design_of_run(tmp_path, "abc")
 
 
 def test_a_directory_of_another_comparison_is_refused_unchanged(file, tmp_path):

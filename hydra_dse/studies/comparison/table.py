@@ -47,7 +47,7 @@ def ratio_names(comparison: Comparison) -> list[str]:
     for basis in (REFERENCE, OWN):
         for fraction in comparison.fractions:
             names += [f"ttft_at_{fraction:g}_of_{basis}", f"ttft_scheduled_at_{fraction:g}_of_{basis}"]
-    return [*names, "max_rate_per_w", "max_rate_per_mm2", "max_rate_per_usd"]
+    return [*names, "max_rate_per_w", "max_rate_per_mm2", "max_rate_per_iso_mm2", "max_rate_per_usd"]
 
 
 def compared(comparison: Comparison, case: Case) -> list[Compared]:
@@ -99,6 +99,7 @@ def _ratios(
             yield f"{label}_at_{key[1]:g}_of_{key[0]}", found
     yield "max_rate_per_w", _normalised(one, reference, _power(comparison, one), _power(comparison, reference))
     yield "max_rate_per_mm2", _normalised(one, reference, one.mean("area_mm2"), reference.mean("area_mm2"))
+    yield "max_rate_per_iso_mm2", _normalised(one, reference, one.iso_node_mm2, reference.iso_node_mm2)
     yield "max_rate_per_usd", _normalised(one, reference, one.unit_cost_usd, reference.unit_cost_usd)
 
 
@@ -125,7 +126,8 @@ def compared_csv(comparison: Comparison, rows: Sequence[Compared]) -> bytes:
     names = ratio_names(comparison)
     heads = ["model", "workload", "objective", "contender", "design", "feasible"]
     heads += [part for name in _RATES for part in (name, f"{name}:low", f"{name}:high")]
-    heads += ["power_w", "area_mm2", "interposer_mm2", "node_nm", "unit_cost_usd", "saturated_fractions"]
+    heads += ["power_w", "area_mm2", "interposer_mm2", "node_nm", "iso_node_mm2", "unit_cost_usd"]
+    heads.append("saturated_fractions")
     heads += [part for name in names for part in (f"ratio:{name}", f"ratio:{name}:low", f"ratio:{name}:high")]
     return csv_bytes([*heads, "parameters", "slots", "violations"], [_cells(row, names) for row in rows])
 
@@ -135,7 +137,8 @@ def _cells(row: Compared, names: Sequence[str]) -> list[object]:
     cells: list[object] = [row.model, row.workload, row.aim, one.contender, one.choice.identity, not one.violations]
     for value, half in row.rates.values():
         cells += [value, max(0.0, value - half), value + half]  # a rate is never negative, however few the runs
-    cells += [row.power_w, row.area_mm2, one.mean("interposer_mm2"), one.node_nm, one.unit_cost_usd]
+    cells += [row.power_w, row.area_mm2, one.mean("interposer_mm2"), one.node_nm]
+    cells += [one.iso_node_mm2, one.unit_cost_usd]
     cells.append(" ".join(f"{fraction:g}" for fraction in row.saturated))
     for name in names:
         ratio = row.ratios[name]

@@ -14,6 +14,7 @@ from functools import lru_cache
 from hydra_dse.design.comparison import MAX_RATE, PER_TTFT, Comparison, Load
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.physical import package_cost
+from hydra_dse.physical.iso_node import iso_node_mm2
 from hydra_dse.results import Violation
 from hydra_dse.studies.comparison.choosing import finalists, pilot_rate
 from hydra_dse.studies.comparison.designs import Choice, choice_of, design_of, placed, plain_choice
@@ -106,9 +107,10 @@ def _choose(source: Source, comparison: Comparison, load: Load, words: Mapping[s
         scores = [_simulated_score(source, comparison, load, choice, aim, rate) for choice in choices]
     best = max(range(len(choices)), key=lambda index: (scores[index], -index))
     guess, node, infeasible = _about(comparison, load, choices[best])
-    cost = package_cost(design_of(comparison, choices[best]).package).unit
+    package = design_of(comparison, choices[best]).package
     return {
-        "choice": plain_choice(choices[best]), "scores": scores, "guess": guess, "node_nm": node, "unit_cost_usd": cost,
+        "choice": plain_choice(choices[best]), "scores": scores, "guess": guess, "node_nm": node,
+        "unit_cost_usd": package_cost(package).unit, "iso_node_mm2": iso_node_mm2(package),
         "violations": [str(violation) for violation in infeasible],
     }  # fmt: skip
 
