@@ -100,9 +100,7 @@ class ComparisonSection(Section):
     source: Text = ""
     models: Annotated[tuple[Name, ...], Field(min_length=1)]
     workloads: Annotated[tuple[ComparedWorkloadSection, ...], Field(min_length=1)]
-    objectives: Annotated[
-        tuple[Literal["throughput", "throughput_per_ttft", "max_rate"], ...], Field(min_length=1, max_length=3)
-    ] = ("max_rate",)
+    objectives: Annotated[tuple[Name, ...], Field(min_length=1, max_length=10)] = ("max_rate",)
     compare: Annotated[tuple[ContenderSection, ...], Field(min_length=1, max_length=100)]
     reference: Name | None = None
     fractions: Annotated[tuple[Fraction, ...], Field(min_length=1, max_length=20)] = (0.3, 0.5, 0.7, 0.8)

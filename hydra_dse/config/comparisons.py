@@ -18,6 +18,7 @@ from hydra_dse.config.plain import to_plain
 from hydra_dse.config.spaces import load_space
 from hydra_dse.config.workloads import parsed
 from hydra_dse.design.comparison import (
+    AIMS,
     Change,
     ComparedSearch,
     ComparedSimulation,
@@ -27,6 +28,9 @@ from hydra_dse.design.comparison import (
 from hydra_dse.design.experiment import Bound, InputFile, SearchSettings
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
+from hydra_dse.results import METRICS, metric
+from hydra_dse.results.aggregates import aggregate_of
+from hydra_dse.results.metrics import NEITHER
 
 if TYPE_CHECKING:
     from hydra_dse.config import comparison_schema as schema
@@ -91,6 +95,7 @@ class _Builder:
         section = self._section
         loads = tuple(self._file.loads(section.models, section.workloads))
         self._faults.extend(self._name_faults())
+        self._faults.extend(self._aim_faults())
         contenders = tuple(self._contenders())
         calibration = self._file.calibration()
         if self._faults or calibration is None:
@@ -134,6 +139,23 @@ class _Builder:
         if reference is not None and reference not in names:
             message = f"no contender {reference!r}{did_you_mean(reference, names)}; expected {one_of(names)}"
             yield self._document.fault(("reference",), message)
+
+    def _aim_faults(self) -> Iterator[Fault]:
+        """Objectives that are neither an aim nor a metric with a better direction."""
+        for place, aim in enumerate(self._section.objectives):
+            at: KeyPath = ("objectives", place)
+            if aim in self._section.objectives[:place]:
+                yield self._document.fault(at, f"{aim!r} is named twice")
+            if aim in AIMS:
+                continue
+            try:
+                known = metric(aim).direction != NEITHER and aggregate_of(aim) is None
+            except InputError:
+                known = False
+            if not known:
+                hint = did_you_mean(aim, (*AIMS, *METRICS))
+                message = f"{aim!r} is no objective{hint}; expected {one_of(AIMS)} or a metric with a better direction"
+                yield self._document.fault(at, message)
 
     def _contenders(self) -> Iterator[Contender]:
         for place, part in enumerate(self._section.compare):

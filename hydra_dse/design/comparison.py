@@ -105,7 +105,7 @@ class Comparison:
     """Everything a comparison needs, resolved.
 
     Attributes:
-        aims: of `AIMS`; a case is a load and an aim.
+        aims: of `AIMS`, or names of metrics; a case is a load and an aim.
         reference: name of the contender that ratios are relative to.
         fractions: offered rates as shares of a highest rate, the reference's and each one's own.
         primary: the fraction of the reference's highest rate that is looked at first.

@@ -194,7 +194,7 @@ def _ratio_plot(found: Compared, name: str, words: str) -> Plot | None:
     low, high = np.array([_edges(found, means[one]) for one in drawn]).T
     places = {one: float(place) for place, one in enumerate(drawn)}
     dots = [row for row in found.cases if row["contender"] in places and row.get(f"ratio:{name}")]
-    series = [Series("geometric mean, 95 % interval", POINTS, BLUE, x, np.arange(len(drawn)) * 1.0,
+    series = [Series("geometric mean, 95 % interval", POINTS, BLUE, x, np.arange(len(drawn), dtype=np.float64),
                      x_error=errors_of(x, low, high))]  # fmt: skip
     if len(found.loads) > 1:
         each = np.array([_value(row, f"ratio:{name}") for row in dots])

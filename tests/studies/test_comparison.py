@@ -12,8 +12,12 @@ import pytest
 
 from hydra_dse.config import load_comparison
 from hydra_dse.errors import InputError, Interrupted
+from hydra_dse.extensions import OBJECTIVES, registered
+from hydra_dse.results import Metric
+from hydra_dse.results.derived import DerivedMetric
+from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.studies.comparison import COMPARED, POINTS, SUMMARY, compare
-from hydra_dse.studies.comparison.choosing import workload_for
+from hydra_dse.studies.comparison.choosing import Estimating, finalists, workload_for
 from hydra_dse.studies.comparison.course import OWN, REFERENCE, Case, Measured
 from hydra_dse.studies.comparison.designs import Choice
 from hydra_dse.studies.comparison.measuring import LATENCIES, highest_rate
@@ -213,7 +217,10 @@ def test_the_quick_variant_replaces_values_of_the_file(file):
         ("primary: 0.5", "primary: 0.5\nreference: basline", "did you mean 'baseline'"),
         ("jamba-tiny", "jamba-tinny", "did you mean 'jamba-tiny'"),
         ("space: small-9}", "space: small-8}", "did you mean 'small-9'"),
-        ("objectives: [throughput]", "objectives: [speed]", "objectives"),
+        ("objectives: [throughput]", "objectives: [throughputs]", "did you mean 'throughput'"),
+        ("objectives: [throughput]", "objectives: [ttft_mean]", "did you mean 'ttft_mean_s'"),
+        ("objectives: [throughput]", "objectives: [batch_mean]", "is no objective"),
+        ("objectives: [throughput]", "objectives: [throughput, throughput]", "named twice"),
     ],
 )
 def test_mistakes_are_told_with_file_and_line(tmp_path, old, new, message):
@@ -234,6 +241,32 @@ def test_a_change_of_something_unknown_is_told_before_anything_is_written(tmp_pa
     with pytest.raises(InputError, match=message):
         compare(tmp_path / "c.yaml", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+PER_WATT = DerivedMetric(
+    Metric("saturation_per_watt", "tokens/s/W", MAXIMISE, "saturation per watt", "saturation per watt"),
+    ("saturation_tokens_per_s", "power_w"),
+    lambda known: known["saturation_tokens_per_s"] / known["power_w"],
+)
+
+
+@pytest.mark.slow
+def test_a_contender_can_be_chosen_for_a_metric_or_an_objective_of_another_package(tmp_path):
+    file = tmp_path / "c.yaml"
+    aims = "objectives: [saturation_per_watt, energy_j_per_token]"
+    file.write_text(SMALL.replace("objectives: [throughput]", aims))
+    with registered(OBJECTIVES, "saturation_per_watt", PER_WATT):
+        comparison = load_comparison(file)
+        [load] = comparison.loads
+        contender = comparison.contender("co-design")
+        best = {aim: finalists(comparison, load, contender, [aim], 5.0)[aim] for aim in comparison.aims}
+        estimating = Estimating(comparison, workload_for(load, "saturation_per_watt", 5.0), comparison.aims)
+        table = estimating.designs([choice for choice, _ in best["saturation_per_watt"]])
+    ratio = table.metrics["saturation_tokens_per_s"] / table.metrics["power_w"]
+    assert [score for _, score in best["saturation_per_watt"]] == pytest.approx(ratio.tolist())
+    [(_, energy)] = best["energy_j_per_token"]
+    assert energy < 0.0
+    assert best["saturation_per_watt"][0][1] > 0.0
 
 
 def test_a_search_for_the_highest_rate_does_not_refuse_designs_that_are_slower_than_the_others(file):

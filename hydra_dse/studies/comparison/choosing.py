@@ -1,11 +1,13 @@
 """How a contender's finalists are found: one search budget for all, the best estimates by aim.
 
 Throughput and throughput per TTFT are found by one search for the front of saturation rate and mean TTFT: the best of
-either lies on it.  The highest rate under the SLO has a search of its own, as it costs a dozen solutions per design.
+either lies on it.  The highest rate under the SLO has a search of its own, as it costs a dozen solutions per design,
+and so has any other metric.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,10 +19,13 @@ from hydra_dse.design.space import Point, SearchSpace
 from hydra_dse.errors import NothingFeasible
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.placement import place_design
+from hydra_dse.results import metric
+from hydra_dse.results.derived import derived_among, with_needs
+from hydra_dse.results.metrics import MAXIMISE, THERMAL
 from hydra_dse.rng import derive
 from hydra_dse.search.outer import OuterSpace
 from hydra_dse.search.pareto import FloatArray
-from hydra_dse.search.scores import ScoreTable, concatenate, constrained
+from hydra_dse.search.scores import ScoreTable, concatenate, constrained, with_derived
 from hydra_dse.search.study import Search
 from hydra_dse.studies.comparison.designs import Choice, design_of
 from hydra_dse.workload import at_rate
@@ -28,6 +33,7 @@ from hydra_dse.workload.nouns import Slo, Workload
 
 _HIGHEST = "max_rate_requests_per_s"
 _UNHURRIED_RATE = 1e-3
+_PERCENTILE = re.compile("_p[0-9]+_")
 _OBJECTIVES = {
     THROUGHPUT: ("saturation_tokens_per_s", "ttft_mean_s"),
     PER_TTFT: ("saturation_tokens_per_s", "ttft_mean_s"),
@@ -37,33 +43,46 @@ _OBJECTIVES = {
 
 def objectives_of(aim: str) -> tuple[str, ...]:
     """Objectives of the search that serves an aim; aims with equal objectives share a search."""
-    return _OBJECTIVES[aim]
+    return _OBJECTIVES.get(aim, (aim,))
 
 
 def scores_of(aim: str, metrics: Mapping[str, FloatArray]) -> FloatArray:
-    """What an aim maximises."""
+    """What an aim maximises; of a metric that is to be small its negative."""
     if aim == MAX_RATE:
         return metrics[_HIGHEST]
+    if aim not in _OBJECTIVES:
+        return metrics[aim] if metric(aim).direction == MAXIMISE else -metrics[aim]
     tokens = metrics["saturation_tokens_per_s"]
     return tokens / metrics["ttft_mean_s"] if aim == PER_TTFT else tokens
 
 
 @dataclass(frozen=True)
 class Estimating:
-    """Estimates designs of one contender under one load; percentiles only where the SLO asks for them."""
+    """Estimates designs of one contender under one load; percentiles only where the SLO or the aim asks for them.
+
+    Attributes:
+        objectives: of the search; those that other packages add are computed too.
+    """
 
     comparison: Comparison
     workload: Workload
-    highest: bool
+    objectives: tuple[str, ...]
 
     def designs(self, choices: Sequence[Choice]) -> ScoreTable:
         """Scores of choices, in order."""
         built = [design_of(self.comparison, choice) for choice in choices]
+        wanted = with_needs(self.objectives)
         table = estimate_designs(
-            built, self.workload, self.comparison.calibration, percentiles=False, max_rate=self.highest
+            built,
+            self.workload,
+            self.comparison.calibration,
+            percentiles=any(_PERCENTILE.search(name) for name in wanted),
+            max_rate=_HIGHEST in wanted,
+            temperature=any(name in wanted for name in THERMAL),
         )
         identities = tuple(choice.identity for choice in choices)
-        return ScoreTable(identities, table.metrics, table.violations, table.low, table.high)
+        scores = ScoreTable(identities, table.metrics, table.violations, table.low, table.high)
+        return with_derived(scores, derived_among(self.objectives))
 
 
 def workload_for(load: Load, aim: str, rate_per_s: float) -> Workload:
@@ -85,7 +104,7 @@ def pilot_rate(comparison: Comparison, load: Load) -> float:
     reference = next((one for one in comparison.contenders if one.spaces), None)
     if reference is None:
         return _UNHURRIED_RATE
-    estimating = Estimating(comparison, workload_for(load, THROUGHPUT, _UNHURRIED_RATE), False)
+    estimating = Estimating(comparison, workload_for(load, THROUGHPUT, _UNHURRIED_RATE), objectives_of(THROUGHPUT))
     points = _random_points(reference.spaces[0], comparison.search.pilot, comparison.search.settings.seed)
     table = estimating.designs([Choice(reference.name, point) for point in points])
     rates = table.metrics.get("saturation_requests_per_s", np.full(len(points), np.nan))
@@ -118,8 +137,8 @@ def finalists(
     `aims` have the same search objectives, `rate_per_s` is that of the search, `space` the number of the contender's
     space that is searched.
     """
-    estimating = Estimating(comparison, workload_for(load, aims[0], rate_per_s), aims[0] == MAX_RATE)
-    choices, table = _searched(comparison, contender, space, objectives_of(aims[0]), estimating)
+    estimating = Estimating(comparison, workload_for(load, aims[0], rate_per_s), objectives_of(aims[0]))
+    choices, table = _searched(comparison, contender, space, estimating)
     good = np.flatnonzero(table.violation <= 0)
     found: dict[str, list[tuple[Choice, float]]] = {}
     for aim in aims:
@@ -136,10 +155,10 @@ def finalists(
 
 
 def _searched(
-    comparison: Comparison, contender: Contender, number: int, objectives: tuple[str, ...], estimating: Estimating
+    comparison: Comparison, contender: Contender, number: int, estimating: Estimating
 ) -> tuple[list[Choice], ScoreTable]:
     """Every design that the search of one of the contender's spaces scored, with its part of the budget."""
-    space, whole = contender.spaces[number], comparison.search.settings
+    space, whole, objectives = contender.spaces[number], comparison.search.settings, estimating.objectives
     settings = replace(whole, trials=max(1, whole.trials // len(contender.spaces)))
     name = f"{comparison.name}/{contender.name}"
     search = Search(Experiment(name, estimating.workload, space, objectives, comparison.bounds, settings))

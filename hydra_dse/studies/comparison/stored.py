@@ -72,7 +72,8 @@ def design_of_comparison(run_dir: str | Path, identity: str) -> Design:
     Raises:
         InputError: no such design there.
     """
-    return design_of(comparison_of(run_dir), chosen_design(run_dir, identity).choice)
+    chosen = chosen_design(run_dir, identity)
+    return design_of(comparison_of(run_dir), chosen.choice)
 
 
 def workload_of_design(run_dir: str | Path, identity: str) -> Workload:
@@ -84,7 +85,7 @@ def workload_of_design(run_dir: str | Path, identity: str) -> Workload:
     Raises:
         InputError: no such design there, or a table that is not readable.
     """
-    comparison, chosen = comparison_of(run_dir), chosen_design(run_dir, identity)
+    chosen, comparison = chosen_design(run_dir, identity), comparison_of(run_dir)
     load = comparison.loads[chosen.load]
     rate = _primary_rate(Path(run_dir) / POINTS, comparison, load, chosen.choice.contender)
     return load.requests if rate is None else at_rate(load.requests, rate)

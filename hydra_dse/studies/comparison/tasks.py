@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from hydra_dse.design.comparison import MAX_RATE, PER_TTFT, Comparison, Load
+import numpy as np
+
+from hydra_dse.design.comparison import AIMS, MAX_RATE, PER_TTFT, Comparison, Load
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.physical import package_cost
 from hydra_dse.physical.iso_node import iso_node_mm2
 from hydra_dse.results import Violation
-from hydra_dse.studies.comparison.choosing import finalists, pilot_rate
+from hydra_dse.results.derived import derived_among, evaluation_with
+from hydra_dse.studies.comparison.choosing import finalists, pilot_rate, scores_of
 from hydra_dse.studies.comparison.designs import Choice, choice_of, design_of, placed, plain_choice
 from hydra_dse.studies.comparison.measuring import Runs, points_of, rates_of
 from hydra_dse.studies.simulators import find_simulator
@@ -129,7 +132,11 @@ def _simulated_score(
             if infeasible
             else float(rates_of(runs, comparison, load, guess)["max_rate_requests_per_s"] or 0.0)
         )
-    found = runs.at(rate_per_s, saturate=True, requests=comparison.search.selection_requests).metrics
+    evaluation = runs.at(rate_per_s, saturate=True, requests=comparison.search.selection_requests)
+    found = evaluation_with(derived_among([aim]), evaluation).metrics
+    if aim not in AIMS:
+        value = found.get(aim)
+        return -math.inf if value is None else float(scores_of(aim, {aim: np.array([value])})[0])
     tokens, ttft = found.get("saturation_tokens_per_s") or 0.0, found.get("ttft_mean_s") or math.inf
     return float(tokens / ttft if aim == PER_TTFT else tokens)
 
