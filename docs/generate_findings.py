@@ -158,7 +158,8 @@ def section(name: str, title: str, text: str, body: Sequence[str]) -> Iterator[s
         yield "Not run yet."
         return
     state = "Partial result" if run.partial else "Complete result"
-    yield from (f"{state}: {run.covers}.", "", "```bash", run.command, "```", "", *body)
+    fence = "bash" if run.command.startswith("hydra-dse") else "text"
+    yield from (f"{state}: {run.covers}.", "", f"```{fence}", run.command, "```", "", *body)
 
 
 def designs(name: str) -> Iterator[str]:
@@ -200,7 +201,7 @@ def placed() -> Iterator[str]:
         "placement-24",
         "Placements of 24 tiles",
         "The same on 24 slots (irregular: 20), where the optimum is not known: relative to the communication-aware "
-        "placement, below 1 is better than it. CPU times with those of layouts, unless an earlier design had them.",
+        "placement, below 1 is better than it. CPU times without those of layouts, which designs of equal counts share.",
         list(placement.gaps("placement-24.csv", False)),
     )
     yield from section(

@@ -16,6 +16,8 @@ from hydra_dse.rng import derive
 
 HEAT = 0.05
 """Temperature at the start as a share of the first cost; it falls with the square of the steps left."""
+KEPT = 200
+"""Layouts whose routes are kept at a time: those of 24 slots take 0.2 MB each."""
 
 
 def annealed(problem: Problem, start: tuple[int, ...], steps: int, seed: int = 0) -> tuple[float, tuple[int, ...]]:
@@ -27,6 +29,8 @@ def annealed(problem: Problem, start: tuple[int, ...], steps: int, seed: int = 0
     def cost_of(candidate: IntArray) -> float:
         layout = problem.layout_of(candidate)
         if layout not in known:
+            if len(known) >= KEPT:
+                known.clear()
             known[layout] = Pattern(problem.package.topology, layout)
         return problem.cost(known[layout], candidate)
 
