@@ -201,7 +201,7 @@ def placed() -> Iterator[str]:
         "placement-24",
         "Placements of 24 tiles",
         "The same on 24 slots (irregular: 20), where the optimum is not known: relative to the communication-aware "
-        "placement, below 1 is better than it. CPU times without those of layouts, which designs of equal counts share.",
+        "placement, below 1 is better than it. CPU times without those of layouts, which equal counts share.",
         list(placement.gaps("placement-24.csv", False)),
     )
     yield from section(
