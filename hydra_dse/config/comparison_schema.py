@@ -109,6 +109,7 @@ class ComparisonSection(Section):
     search: ComparedSearchSection = ComparedSearchSection()
     simulation: ComparedSimulationSection = ComparedSimulationSection()
     calibration: Name = "default"
+    memory_share: Fraction = 1.0
     quick: dict[Name, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -115,6 +115,7 @@ class _Builder:
             search=ComparedSearch(SearchSettings(**searched), **own),
             simulation=ComparedSimulation(**simulated, power_limit_w=section.simulation.power_limit),
             calibration=calibration,
+            memory_share=section.memory_share,
             bounds=tuple(Bound(part.metric, part.at_most, part.at_least) for part in section.constraints),
             purpose=section.purpose,
             resolved=to_plain(section.model_dump(mode="python", exclude_none=True, by_alias=True, exclude={"quick"})),

@@ -15,6 +15,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.estimator.calibration_draws import drawn
 from hydra_dse.estimator.intervals import NORMAL_90
 from hydra_dse.hardware.calibration import Calibration, CalibrationSet
+from hydra_dse.hardware.components import Chiplet
 from hydra_dse.rng import derive
 from hydra_dse.search.estimating import EstimatorScorer
 from hydra_dse.search.references import References
@@ -69,7 +70,7 @@ def _spread(part: Calibration) -> Calibration:
 
 
 def with_slower_memory(design: Design, factor: float) -> Design:
-    """The design with `factor` times the bandwidth of every stack, of what it can use and of its peak."""
+    """The design with `factor` times the bandwidth of every stack, and of memory that comes with a die."""
     package = design.package
     groups = tuple(
         replace(
@@ -82,7 +83,14 @@ def with_slower_memory(design: Design, factor: float) -> Design:
         )
         for group in package.memories
     )
-    return replace(design, package=replace(package, memories=groups))
+    dies = tuple(replace(group, chiplet=_slower(group.chiplet, factor)) for group in package.dies)
+    return replace(design, package=replace(package, dies=dies, memories=groups))
+
+
+def _slower(chiplet: Chiplet, factor: float) -> Chiplet:
+    if not chiplet.memory_bandwidth_bytes_per_s:
+        return chiplet
+    return replace(chiplet, memory_bandwidth_bytes_per_s=chiplet.memory_bandwidth_bytes_per_s * factor)
 
 
 class VariantScorer(Protocol):

@@ -10,21 +10,25 @@ import math
 import numpy as np
 import pytest
 
-from hydra_dse.config import load_comparison
+from hydra_dse.config import load_comparison, load_design
 from hydra_dse.errors import InputError, Interrupted
+from hydra_dse.estimator import estimate_designs
 from hydra_dse.extensions import OBJECTIVES, registered
+from hydra_dse.placement import place_design
 from hydra_dse.results import Metric
 from hydra_dse.results.derived import DerivedMetric
 from hydra_dse.results.metrics import MAXIMISE
+from hydra_dse.studies.calibration_variants import with_slower_memory
 from hydra_dse.studies.comparison import COMPARED, POINTS, SUMMARY, compare
 from hydra_dse.studies.comparison.choosing import Estimating, finalists, workload_for
 from hydra_dse.studies.comparison.course import OWN, REFERENCE, Case, Measured
-from hydra_dse.studies.comparison.designs import Choice
+from hydra_dse.studies.comparison.designs import Choice, design_of
 from hydra_dse.studies.comparison.measuring import LATENCIES, highest_rate
 from hydra_dse.studies.comparison.ratios import half_width, paired_ratio, summarise
 from hydra_dse.studies.comparison.table import compared
 from hydra_dse.studies.run_references import calibration_of, workload_of_run
 from hydra_dse.studies.runs import design_of_run
+from hydra_dse.workload import at_rate
 
 SMALL = """\
 name: small
@@ -267,6 +271,19 @@ def test_a_contender_can_be_chosen_for_a_metric_or_an_objective_of_another_packa
     [(_, energy)] = best["energy_j_per_token"]
     assert energy < 0.0
     assert best["saturation_per_watt"][0][1] > 0.0
+
+
+def test_slower_memories_slow_every_contender_and_stacks_and_dies_alike(file):
+    fast, slow = (load_comparison(file, [f"memory_share={share}"]) for share in (1.0, 0.85))
+    [load] = fast.loads
+    [choice] = [finalists(fast, load, fast.contender("co-design"), ["throughput"], 5.0)["throughput"][0][0]]
+    ours, theirs = (design_of(comparison, choice) for comparison in (fast, slow))
+    before, after = ours.package.memories[0].stack, theirs.package.memories[0].stack
+    assert after.bandwidth_bytes_per_s == pytest.approx(0.85 * before.bandwidth_bytes_per_s)
+    gpu = load_design("h100")
+    gpus = [place_design(one, load.requests.models[0], 0)[0] for one in (gpu, with_slower_memory(gpu, 0.85))]
+    rates = estimate_designs(gpus, at_rate(load.requests, 1.0), fast.calibration).metrics["saturation_tokens_per_s"]
+    assert 0.85 <= rates[1] / rates[0] < 1.0
 
 
 def test_a_search_for_the_highest_rate_does_not_refuse_designs_that_are_slower_than_the_others(file):

@@ -16,6 +16,7 @@ from hydra_dse.model.blocks import Model
 from hydra_dse.placement import place_design
 from hydra_dse.results import Violation
 from hydra_dse.search.estimating import PLACEMENT_SEED
+from hydra_dse.studies.calibration_variants import with_slower_memory
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def derived_choice(comparison: Comparison, contender: Contender, chosen: Mapping
 def design_of(comparison: Comparison, choice: Choice) -> Design:
     """Build the design of a choice, not placed unless its slots are given."""
     design = _unplaced(comparison, comparison.contender(choice.contender), choice)
+    if comparison.memory_share != 1.0:
+        design = with_slower_memory(design, comparison.memory_share)
     if choice.slots is not None:
         return replace(design, placement_algorithm="explicit", placement=Placement(choice.slots))
     return design
