@@ -26,6 +26,9 @@ ARRIVAL, FIRST_TOKEN, LAST_TOKEN = "arrival", "first_token", "last_token"
 POWER = "power"
 """Name of the `C` counters of power; every number in `args` is in watts and holds until the next event."""
 
+TOKENS = "output_tokens"
+"""Name of the `C` counters of output tokens emitted so far; the numbers in `args` add up, and never fall."""
+
 BLOCK = "x_chiplet"
 """Key of the one block of ours in a workload card."""
 

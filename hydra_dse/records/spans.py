@@ -91,6 +91,30 @@ class IterationSpan(NamedTuple):
     drained_s: float
 
 
+class PassedSpan(NamedTuple):
+    """Iterations of an engine in the time of the window of which nothing but this is known.
+
+    They came after the engine had had its share of the window, or began before it opened (then from there on).
+
+    Attributes:
+        early: whether they began before the window opened.
+        batch, waiting, cache_share, energy_j: as in `IterationSpan`, at the first of them and of all of them.
+        emitted_tokens: output tokens at their end.
+    """
+
+    pool: str
+    engine: int
+    model: str
+    start_s: float
+    end_s: float
+    early: bool
+    batch: int
+    waiting: int
+    cache_share: float
+    emitted_tokens: int
+    energy_j: float
+
+
 class OperatorSpan(NamedTuple):
     """One operator of an iteration, with the instants at which it went on.
 
@@ -187,7 +211,7 @@ class HandoffSpan(NamedTuple):
     bytes: float
 
 
-Span = IterationSpan | OperatorSpan | TransferSpan | ResourceSpan | HandoffSpan
+Span = IterationSpan | PassedSpan | OperatorSpan | TransferSpan | ResourceSpan | HandoffSpan
 
 
 @runtime_checkable

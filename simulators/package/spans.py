@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -95,15 +95,17 @@ class SpanMaker:
             batch=facts.batch,
             waiting=facts.waiting,
             cache_share=facts.cache_share,
-            energy_j=self._energy_j(batch),
+            energy_j=self.energy_j([batch]),
             stretch=stretch,
             host_s=traced.program.start_s * stretch,
             drained_s=at(traced.drained_s),
         )
 
-    def _energy_j(self, batch: Composition) -> float:
+    def energy_j(self, batches: Iterable[Composition]) -> float:
+        """Dynamic energy of iterations."""
         tally = Tally(len(self.cost.windows), len(self.cost.placed.die_groups))
-        tally.add(Work(0.0, batch))
+        for batch in batches:
+            tally.add(Work(0.0, batch))
         return ledger_of(self.cost, tally.counts()).energy_j
 
     def operators(self, number: int, traced: TracedIteration, stretch: float, at: Clock) -> Iterator[OperatorSpan]:

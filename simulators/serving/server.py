@@ -426,7 +426,7 @@ class Server:
     @property
     def tracing(self) -> bool:
         """Whether iterations have to come one by one, for a trace."""
-        return self.tracer is not None and not self.tracer.closed
+        return self.tracer is not None and self.tracer.recording
 
     @property
     def prompts(self) -> int:

@@ -21,6 +21,7 @@ from simulators.package.operators import OperatorProcessor
 from simulators.package.program import Program
 from simulators.package.spans import IterationFacts, SpanMaker, layout_of
 from simulators.package.traced import ResourceLog, TracedIteration, TracedPackage, trace_alone
+from simulators.serving.passing import PassedIterations, Passing
 
 if TYPE_CHECKING:
     from simulators.serving.engine import Engine
@@ -65,6 +66,7 @@ class Tracer:
         self._seen = self._number = 0
         self._opened_s: float | None = None
         self._warm = False
+        self._passed = PassedIterations(sink.span)
 
     # -- records ----------------------------------------------------------------------------------------------
 
@@ -122,19 +124,40 @@ class Tracer:
         self._next = None
         self._seen += 1
         now = server.env.now
-        if self.closed or not self._takes(engine, work, now):
+        if not self.recording:
             return
         model = self._servers.index(server)
+        name = self._models[model] if len(self._models) > 1 else ""
+        if self.closed or not self._takes(engine, work, now):
+            self._passes(server, engine, work, name)
+            return
         maker = self._maker(model, engine)
         facts = IterationFacts(
-            self._number, engine.pool, engine.index, self._models[model] if len(self._models) > 1 else "",
-            now, work.batch, engine.in_service, len(server.waiting),
-            server.memory.used_bytes / server.system.cache.capacity_bytes,
+            self._number, engine.pool, engine.index, name, now, work.batch, engine.in_service, len(server.waiting),
+            self._cache_share(server),
         )  # fmt: skip
         self._number += 1
         self._traced[engine] = self._traced.get(engine, 0) + 1
         self._running[engine] = self._next = _Running(facts, work, maker, self._lanes[engine])
         self._close_if_full(now)
+
+    @property
+    def recording(self) -> bool:
+        """Whether iterations have to be told: until the last one that leaves spans has ended."""
+        return not self.closed or bool(self._running)
+
+    def _passes(self, server: Server, engine: Engine, work: Work, model: str) -> None:
+        """Take an iteration that leaves no spans."""
+
+        def make() -> Passing:
+            maker = self._maker(self._servers.index(server), engine)
+            waiting = len(server.waiting)
+            return Passing(model, maker, server.env.now, engine.in_service, waiting, self._cache_share(server))
+
+        self._passed.started(engine, work, server.env.now, self._opened_s, make)
+
+    def _cache_share(self, server: Server) -> float:
+        return server.memory.used_bytes / server.system.cache.capacity_bytes
 
     def _takes(self, engine: Engine, work: Work, now: float) -> bool:
         window = self._window
@@ -155,8 +178,9 @@ class Tracer:
         window = self._window
         if self._opened_s is None:
             return
+        least = all(self._traced.get(engine, 0) >= window.least for engine in self._lanes)
         if window.unit == "seconds":
-            self.closed = now >= self._opened_s + window.length
+            self.closed = now >= self._opened_s + window.length or (self.sink.full and least)
         else:
             wanted = min(window.length, window.least) if self.sink.full else window.length
             full = all(self._traced.get(engine, 0) >= wanted for engine in self._lanes)
@@ -175,7 +199,10 @@ class Tracer:
         """Take an iteration that ended now."""
         now = server.env.now
         running = self._running.pop(engine, None)
+        self._passed.ended(engine, now, self._opened_s)
         if running is not None:
+            if self._opened_s is not None and not self.recording:
+                self._passed.finish(self._opened_s, now)
             self._emit(running, now)
         if not self.closed and self._opened_s is not None and self._window.unit == "seconds":
             self._close_if_full(now)
@@ -207,4 +234,7 @@ class Tracer:
             times = (each.start_s, each.end_s) if native else (at(each.start_s), at(each.end_s))
             busy = each.busy_s if native else each.busy_s * stretch
             sink.span(ResourceSpan(each.resource, lane, *times, each.bytes, busy))
-        sink.settled(min((other.facts.start_s for other in self._running.values()), default=now))
+        unsettled = [other.facts.start_s for other in self._running.values()]
+        if self._passed.earliest_s is not None:
+            unsettled.append(max(self._passed.earliest_s, self._opened_s or 0.0))
+        sink.settled(min(unsettled, default=now))

@@ -438,3 +438,48 @@ def test_a_step_is_broken_down_by_families_and_its_traffic_by_parallelism(tmp_pa
     assert each == pytest.approx({"tp": 15.0, "dp": 9.0, "pp": 2.0, "other": 0.0, "total": 26.0})
     assert found["break_down_steps@attention"] == pytest.approx(0.05)
     assert found["break_down_steps@communication"] == pytest.approx(0.052)
+
+
+def test_a_counter_after_the_end_of_the_trace_draws_nothing(tmp_path: Path) -> None:
+    power = [{"ph": "C", "name": "power", "ts": at, "args": {"a": 5}} for at in (0, 100, 900)]
+    found = values(write_bundle(tmp_path / "b", [span("gemm", 0, 400), *power]))
+    assert found["energy_j"] == pytest.approx(5 * 400 / 1e6) and found["power_w"] == pytest.approx(5.0)
+
+
+def test_tokens_that_the_trace_counts_go_before_those_of_whole_requests(tmp_path: Path) -> None:
+    """Seven tokens in two seconds at 10 W and 36 USD an hour, while no request lies wholly in the trace."""
+    counters = [
+        {"ph": "C", "name": "output_tokens", "ts": at, "args": {"all": n}} for at, n in ((0, 3), (1e6, 5), (2e6, 10))
+    ]
+    power = {"ph": "C", "name": "power", "ts": 0, "args": {"a": 10}}
+    events = [span("gemm", 0, 2e6), *counters, power, *instants(0, 0, 0.4, 1.4, 11)[:2]]
+    found = values(write_bundle(tmp_path / "b", events, card=CARD + BLOCK))
+    assert found["throughput_tokens_per_s"] == pytest.approx(3.5)
+    assert found["energy_j_per_token"] == pytest.approx(20 / 7)
+    assert found["cost_usd_per_million_tokens"] == pytest.approx(36 * 2 / 3600 / 7 * 1e6)
+
+
+def test_bandwidth_counts_the_time_in_which_every_engine_is_in_the_trace(tmp_path: Path) -> None:
+    """From 20 to 70 µs: half of the first event, all of the second, none of the third."""
+    events = [span("gemm", 0, 1000)]
+    for at, length in ((0, 40), (50, 10), (80, 10)):
+        events.append(span("x", at, length, cat="memory", args={"memory": "m", "bytes": 1000, "peak_bytes_per_s": 1e9}))
+    card = CARD + "x_chiplet: {window: {whole_s: [20.0e-6, 70.0e-6]}}\n"
+    found = values(write_bundle(tmp_path / "b", events, card=card))
+    assert found["memory_bandwidth_gb_per_s@m"] == pytest.approx(1500 / 50e-6 / 1e9)
+    assert found["memory_utilization_max"] == pytest.approx(0.03)
+    whole = values(write_bundle(tmp_path / "all", events))
+    assert whole["memory_bandwidth_gb_per_s@m"] == pytest.approx(3000 / 1000e-6 / 1e9)
+
+
+def test_exposed_communication_is_told_by_what_a_kernel_says_it_does(tmp_path: Path) -> None:
+    events = [
+        span("gemm", 0, 10),
+        collective("SendRecv", 10, 20, 8, **{"Collective name": "all_to_allv"}),
+        collective("SendRecv", 30, 5, 8, **{"Collective name": "send"}),
+        span("cross_device_reduce_1stage", 40, 7),
+    ]
+    found = values(write_bundle(tmp_path / "b", events))
+    told = {name.split("@")[1]: value for name, value in found.items() if name.startswith("exposed_communication_by")}
+    assert told == pytest.approx({"alltoall": 20e-6, "sendrecv": 5e-6, "other": 7e-6})
+    assert sum(told.values()) == pytest.approx(found["exposed_communication_s"])

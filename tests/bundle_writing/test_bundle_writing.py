@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import math
 import os
@@ -321,3 +322,45 @@ def test_the_check_finds_what_is_broken(bundle: Path, tmp_path: Path) -> None:
     faults = [str(fault) for fault in check_traces(tmp_path)]
     assert any("dtype" in fault and f":{at + 1}" in fault for fault in faults)
     assert any(f"collective {number} of ranks" in fault for fault in faults)
+
+
+def _levels(folder: Path, name: str) -> list[tuple[float, float]]:
+    events = (event for event in events_of(folder / rank_file(0)) if event["ph"] == "C" and event["name"] == name)
+    return [(event["ts"], sum(event["args"].values())) for event in events]
+
+
+def _mean_level(levels: list[tuple[float, float]], start: float, end: float) -> float:
+    edges = [(max(start, min(end, at)), value) for at, value in levels] + [(end, 0.0)]
+    parts = (value * (after - at) for (at, value), (after, _) in itertools.pairwise(edges))
+    return math.fsum(parts) / (end - start)
+
+
+@pytest.mark.slow
+def test_engines_that_have_had_their_share_go_on_in_the_counters(bundle: Path, tmp_path: Path) -> None:
+    """The decode pool runs its 4 iterations in a fraction of those of the prefill pool, and draws power after them.
+
+    A longer window traces more of the same iterations, so power and tokens must be the same at all instants.
+    """
+    written(tmp_path / "long", window="8")
+    window, longer = (_card(folder)["x_chiplet"]["window"] for folder in (bundle, tmp_path / "long"))
+    assert window["start_s"] == longer["start_s"] and longer["whole_s"][1] > window["whole_s"][1]
+    start, end = window["start_s"] * 1e6, window["end_s"] * 1e6
+    assert window["whole_s"][1] < 0.5 * (window["start_s"] + window["end_s"])
+    for name in ("power", "output_tokens"):
+        short, long = (_levels(folder, name) for folder in (bundle, tmp_path / "long"))
+        assert _mean_level(short, start, end) == pytest.approx(_mean_level(long, start, end), rel=1e-5)
+    assert short[-1][1] > window["output_tokens"]
+
+
+def test_the_energy_of_the_counters_is_that_of_the_iterations(bundle: Path) -> None:
+    """While every engine left its spans: static power, and the energy of the iterations by their share in that time."""
+    card = _card(bundle)["x_chiplet"]["window"]
+    start, end = (time * 1e6 for time in card["whole_s"])
+    steps = [e for e in _of(bundle, our_names.OPERATOR) if e["name"].startswith("execute_context")]
+    dynamic = 0.0
+    for step in steps:
+        inside = min(end, step["ts"] + step["dur"]) - max(start, step["ts"])
+        dynamic += step["args"]["energy_j"] * max(0.0, inside / step["dur"])
+    levels = _levels(bundle, "power")
+    static = next(e["args"]["static"] for e in events_of(bundle / rank_file(0)) if e["name"] == "power")
+    assert _mean_level(levels, start, end) == pytest.approx(static + dynamic / ((end - start) / 1e6), rel=1e-6)

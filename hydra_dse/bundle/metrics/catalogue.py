@@ -199,7 +199,7 @@ def _additions() -> None:
     for category, noun in ((words.LINK, "link"), (words.MEMORY, "memory")):
         group = "communication" if category == words.LINK else "memory"
         needs = (f"events of category '{category}' with bytes",)
-        _ours(f"{noun}_bandwidth_gb_per_s", "GB/s", group, MAXIMISE, f"bytes of each {noun} over the span",
+        _ours(f"{noun}_bandwidth_gb_per_s", "GB/s", group, MAXIMISE, f"bytes of each {noun} a second",
               {"json": partial(memory.bandwidth, category=category)}, needs)  # fmt: skip
         _ours(f"{noun}_utilization_max", "", group, NEITHER, f"share of its peak that the busiest {noun} carries",
               {"json": partial(memory.utilization_max, category=category)}, needs)  # fmt: skip
@@ -225,7 +225,8 @@ def _requests() -> None:
         ("slo_attainment", "", "serving", MAXIMISE, "share of requests that met the SLO", serving.slo_attainment, slo),
         ("goodput_requests_per_s", "req/s", "serving", MAXIMISE, "requests that met the SLO per second",
          serving.goodput, slo),
-        ("throughput_tokens_per_s", "tokens/s", "serving", MAXIMISE, "output tokens per second", serving.tokens_per_s,
+        ("throughput_tokens_per_s", "tokens/s", "serving", MAXIMISE,
+         "output tokens that the trace counts per second, else those of completed requests", serving.tokens_per_s,
          needs),
         ("throughput_requests_per_s", "req/s", "serving", MAXIMISE, "completed requests per second",
          serving.requests_per_s, needs),

@@ -232,13 +232,12 @@ def exposed_by_kind(bundle: Measured) -> dict[str, float]:
 
     Collectives that run at the same time are both counted, so that the parts may add up to more than the whole.
     """
-    from hydra_dse.bundle.reading.kineto import collective_kind
-
     rank = bundle.with_kernels("json")[0]
-    kernels, names = rank.trace.kernels, rank.trace.names
+    kernels = rank.trace.kernels
+    kinds = np.where(rank.communicates & (rank.trace.kinds < 0), COLLECTIVES.index("other"), rank.trace.kinds)
     found: dict[str, float] = {}
-    for kind in COLLECTIVES:
-        wanted = names.where(kernels.name, lambda text, kind=kind: collective_kind(text, None) == kind)  # type: ignore[misc]
+    for code, kind in enumerate(COLLECTIVES):
+        wanted = rank.communicates & (kinds == code)
         if wanted.any():
             mine = union(kernels.start[wanted], kernels.end[wanted])
             found[kind] = _per_step(rank, mine) - _per_step(rank, mine.intersect(rank.compute))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hydra_dse.bundle import conventions as words
 from hydra_dse.bundle.metrics.intervals import union
 from hydra_dse.bundle.metrics.measured import Measured, RankTimes, mean, share
 from hydra_dse.bundle.metrics.registry import Unavailable
+from hydra_dse.bundle.reading.kineto import number
+from hydra_dse.bundle.reading.nouns import Carried
 
 
 def copy_bandwidth(bundle: Measured, kind: str) -> float:
@@ -61,33 +65,62 @@ def _edges(starts: list[np.ndarray], ends: list[np.ndarray]) -> tuple[np.ndarray
 def carried(bundle: Measured, category: str) -> dict[str, tuple[float, float, float]]:
     """Per link or memory over all ranks: bytes, seconds of the run, and its peak in bytes/s (NaN where not said).
 
+    Where the card says when every engine left its spans (`x_chiplet.window.whole_s`) only that time counts, and of an
+    event that reaches beyond it the bytes in proportion: all else would take engines for idle that are not shown.
+
     Raises:
         Unavailable: the trace has no events of the category.
     """
     amounts: dict[str, float] = {}
     peaks: dict[str, float] = {}
-    first, last = np.inf, -np.inf
-    for rank in bundle.ranks("json"):
-        table = rank.trace.links if category == words.LINK else rank.trace.memories
-        start, end = rank.span_us
-        if end > start:
-            first, last = min(first, start), max(last, end)
-        if table is None:
-            continue
-        first, last = min(first, float(table.spans.start.min())), max(last, float(table.spans.end.max()))
-        sums = np.bincount(table.spans.name, weights=table.amount_bytes)
-        for code in np.unique(table.spans.name).tolist():
-            name = rank.trace.names.texts[code]
+    first, last = _whole(bundle) or _span(bundle, category)
+    for table, texts in _tables(bundle, category):
+        spans = table.spans
+        inside = np.minimum(spans.end, last) - np.maximum(spans.start, first)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.where(spans.duration > 0, np.clip(inside / spans.duration, 0.0, 1.0), inside >= 0)
+        sums = np.bincount(spans.name, weights=table.amount_bytes * part)
+        for code in np.unique(spans.name).tolist():
+            name = texts[code]
             amounts[name] = amounts.get(name, 0.0) + float(sums[code])
-            said = table.peak_bytes_per_s[table.spans.name == code]
+            said = table.peak_bytes_per_s[spans.name == code]
             peaks[name] = float(np.fmax(peaks.get(name, float("nan")), np.fmax.reduce(said)))
     if not amounts or last <= first:
         raise Unavailable(f"no events of category {category!r} with bytes: only bundles of a chiplet package have them")
     return {name: (amounts[name], (last - first) / 1e6, peaks[name]) for name in sorted(amounts)}
 
 
+def _tables(bundle: Measured, category: str) -> Iterator[tuple[Carried, list[str]]]:
+    for rank in bundle.ranks("json"):
+        table = rank.trace.links if category == words.LINK else rank.trace.memories
+        if table is not None:
+            yield table, rank.trace.names.texts
+
+
+def _whole(bundle: Measured) -> tuple[float, float] | None:
+    """When every engine left its spans, in µs, by the card; None where that does not say."""
+    card = bundle.folder.card
+    said = card.get(words.BLOCK, "window", "whole_s") if card is not None else None
+    if not isinstance(said, list) or len(said) != 2:
+        return None
+    start, end = (number(value) for value in said)
+    return (start * 1e6, end * 1e6) if start is not None and end is not None and end > start else None
+
+
+def _span(bundle: Measured, category: str) -> tuple[float, float]:
+    """First start and last end of kernels, copies and the events of a category."""
+    first, last = np.inf, -np.inf
+    for rank in bundle.ranks("json"):
+        start, end = rank.span_us
+        if end > start:
+            first, last = min(first, start), max(last, end)
+    for table, _ in _tables(bundle, category):
+        first, last = min(first, float(table.spans.start.min())), max(last, float(table.spans.end.max()))
+    return first, last
+
+
 def bandwidth(bundle: Measured, category: str) -> dict[str, float]:
-    """Bytes of each link or memory over the whole span, in GB/s."""
+    """Bytes of each link or memory per second, in GB/s."""
     return {name: amount / seconds / 1e9 for name, (amount, seconds, _) in carried(bundle, category).items()}
 
 

@@ -111,9 +111,24 @@ def goodput(bundle: Measured) -> float:
 
 
 def tokens_per_s(bundle: Measured) -> float:
-    """Output tokens per second from the first arrival to the last token."""
+    """Output tokens per second: those that the trace counts, else of completed requests since the first arrival."""
+    counted = _counted(bundle)
+    if counted is not None:
+        first, last = span_us(bundle)
+        return counted / ((last - first) / 1e6)
     requests = requests_of(bundle)
     return share(_tokens(requests), requests.span_s, "requests take no time")
+
+
+def _counted(bundle: Measured) -> float | None:
+    """Output tokens in the span of the trace by its counters, None where it has none."""
+    found = None
+    for rank in bundle.ranks("json"):
+        if rank.trace.tokens is not None:
+            times, values = rank.trace.tokens
+            until = max(1, int(np.searchsorted(times, span_us(bundle)[1], side="right")))
+            found = (found or 0.0) + float(values[until - 1] - values[0])
+    return found
 
 
 def requests_per_s(bundle: Measured) -> float:
@@ -136,7 +151,7 @@ def energy_j(bundle: Measured) -> float:
         if rank.trace.power is not None:
             told = True
             times, watts = rank.trace.power
-            edges = np.clip(np.append(times, last), first, max(last, float(times[-1])))
+            edges = np.clip(np.append(times, last), first, last)
             total += float(np.sum(watts * np.diff(edges))) / 1e6
     if told:
         return total
@@ -167,8 +182,10 @@ def power_w(bundle: Measured) -> float:
 
 
 def energy_per_token(bundle: Measured) -> float:
-    """Energy over output tokens."""
-    return share(energy_j(bundle), _tokens(requests_of(bundle)), "no output tokens")
+    """Energy over output tokens: those that the trace counts, else those of completed requests."""
+    counted = _counted(bundle)
+    tokens = _tokens(requests_of(bundle)) if counted is None else counted
+    return share(energy_j(bundle), tokens, "no output tokens")
 
 
 def cost_per_million_tokens(bundle: Measured) -> float:

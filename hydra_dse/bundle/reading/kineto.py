@@ -18,6 +18,7 @@ from hydra_dse.bundle.reading.nouns import (
     Carried,
     Collectives,
     Column,
+    FloatArray,
     Names,
     RankTrace,
     Spans,
@@ -110,12 +111,13 @@ class _Columns:
     def __init__(self) -> None:
         self.names = Names()
         self.kernels = _Table("blocks")
+        self.kinds = Column("b")
         self.copies = _Table("bytes", "kind")
         self.moved = [Column("i"), Column(), Column(), Column(), Column()]
         self.steps: dict[str, list[tuple[float, float, float]]] = {}
         self.carried = {words.LINK: _Table("bytes", "peak"), words.MEMORY: _Table("bytes", "peak")}
         self.requests: list[tuple[str, int, float, float]] = []
-        self.power: list[tuple[float, float]] = []
+        self.counters: dict[object, list[tuple[float, float]]] = {words.POWER: [], words.TOKENS: []}
         self.redistributions: list[tuple[float, float, float]] = []
         self.skipped: dict[str, int] = {}
         self.flops: float | None = None
@@ -151,7 +153,7 @@ class _Columns:
                         self._redistribution(event)
             elif phase == "i" and event.get("cat") == words.REQUEST:
                 self._instant(event)
-            elif phase == "C" and event.get("name") == words.POWER:
+            elif phase == "C" and event.get("name") in (words.POWER, words.TOKENS):
                 self._counter(event)
 
     def _span(self, event: dict[str, Any], category: str | None) -> None:
@@ -185,6 +187,7 @@ class _Columns:
         if flops is not None:
             self.flops = (self.flops or 0.0) + flops
         kind = collective_kind(name, arguments.get("Collective name"))
+        self.kinds.values.append(-1 if kind is None else _CODES[kind])
         if kind is not None:
             width = words.DTYPE_BYTES.get(str(arguments.get("dtype")), math.nan)
             sent, got = (number(arguments.get(key)) for key in ("In msg nelems", "Out msg nelems"))
@@ -249,23 +252,22 @@ class _Columns:
     def _counter(self, event: dict[str, Any]) -> None:
         arguments, at = event.get("args"), number(event.get("ts"))
         if at is None or not isinstance(arguments, dict):
-            return self._skip("power counter without time or values")
-        watts = [value for value in map(number, arguments.values()) if value is not None]
-        return self.power.append((at, sum(watts)))
+            return self._skip(f"{event['name']} counter without time or values")
+        values = [value for value in map(number, arguments.values()) if value is not None]
+        return self.counters[event["name"]].append((at, sum(values)))
 
     def _skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
     def trace(self, label: str, stream: EventStream) -> RankTrace:
         """The finished columns."""
-        order = sorted(self.power, key=lambda row: row[0])
-        power = np.array(order, dtype=float).reshape(-1, 2)
         said = stream.header.get("distributedInfo")
         world = said.get("world_size") if isinstance(said, dict) else None
         return RankTrace(
             label=label,
             names=self.names,
             kernels=self.kernels.spans(),
+            kinds=self.kinds.array(),
             blocks_per_multiprocessor=self.kernels.more["blocks"].array(),
             copies=self.copies.spans(),
             copy_bytes=self.copies.more["bytes"].array(),
@@ -275,13 +277,19 @@ class _Columns:
             links=self._carried(words.LINK),
             memories=self._carried(words.MEMORY),
             requests=tuple(self.requests),
-            power=(power[:, 0], power[:, 1]) if len(power) else None,
+            power=self._levels(words.POWER),
+            tokens=self._levels(words.TOKENS),
             world_size=world if isinstance(world, int) else None,
             flops=self.flops,
             skipped=self.skipped,
             truncated=stream.truncated,
             redistributions=_steps(self.redistributions) if self.redistributions else None,
         )
+
+    def _levels(self, name: str) -> tuple[FloatArray, FloatArray] | None:
+        """Times and values of a counter in order of time; of equal times the order of the file."""
+        rows = np.array(sorted(self.counters[name], key=lambda row: row[0]), dtype=float).reshape(-1, 2)
+        return (rows[:, 0], rows[:, 1]) if len(rows) else None
 
     def _collectives(self) -> Collectives:
         kind, duration, sent, got, group = (column.array() for column in self.moved)

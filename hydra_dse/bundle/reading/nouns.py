@@ -1,6 +1,6 @@
 """What is kept of a trace: columns of numbers, no event objects.
 
-A kernel costs 36 bytes here, against about a kilobyte as a Python dict; names are kept once.  Times are in µs as in the
+A kernel costs 37 bytes here, against about a kilobyte as a Python dict; names are kept once.  Times are in µs as in the
 file.
 """
 
@@ -53,7 +53,7 @@ class Column:
         self.values: Any = array(kind)
 
     def array(self) -> NDArray[Any]:
-        """The column as float64 (`d`) or int64 (`q`, `i`)."""
+        """The column as float64 (`d`) or int64 (`q`, `i`, `b`)."""
         return np.array(self.values, dtype=np.float64 if self._kind == "d" else np.int64)
 
 
@@ -129,6 +129,7 @@ class RankTrace:
         label: file or device.
         names: texts of all codes.
         kernels: compute and communication kernels.
+        kinds: index into `COLLECTIVES` of each kernel, −1 for compute; empty where only names tell (Nsight).
         blocks_per_multiprocessor: of each kernel; NaN where not said.
         copies: memory copies with a duration, kernels that copy included.
         copy_bytes: bytes of each copy; NaN where not said.
@@ -137,6 +138,7 @@ class RankTrace:
         steps: marker kind → markers.
         requests: instants of requests: (what, number, µs, tokens).
         power: times in µs and watts from then on.
+        tokens: times in µs and output tokens emitted until then.
         flops: summed `args.flops` of the kernels, None where none says it.
         skipped: why events were left out → how many.
         truncated: what a cut file lacks.
@@ -156,8 +158,10 @@ class RankTrace:
     memories: Carried | None = None
     requests: tuple[tuple[str, int, float, float], ...] = ()
     power: tuple[FloatArray, FloatArray] | None = None
+    tokens: tuple[FloatArray, FloatArray] | None = None
     world_size: int | None = None
     flops: float | None = None
     skipped: dict[str, int] = field(default_factory=dict)
     truncated: str | None = None
     redistributions: Steps | None = None
+    kinds: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

@@ -103,8 +103,11 @@ class BundleWriter:
             block["window"] = {
                 "iterations": work.iterations, "start_s": work.start_s, "end_s": work.end_s,
                 "prompt_tokens": work.prompt_tokens, "output_tokens": work.output_tokens, "flops": work.flops,
-                "cut": self.sink.full,
+                "cut": self.sink.full, "whole_s": work.whole_s,
             }  # fmt: skip
+        hourly = _usd_per_hour(metrics.get("metrics"))
+        if hourly is not None:
+            block["usd_per_hour"] = hourly
         block["unit_of_work"] = self.sink.unit_of_work()
         block["traces"] = [{"file": file, "sha256": found} for file, found in digests.items()]
         block["trace_sha256"] = digest
@@ -115,6 +118,14 @@ class BundleWriter:
         text = json.dumps({**metrics, "trace_sha256": digest}, indent=2, allow_nan=False, default=str)
         (self.folder / METRICS).write_text(text + "\n", encoding="utf-8", newline="\n")
         return digest
+
+
+def _usd_per_hour(metrics: object) -> float | None:
+    """What an hour of the run costs: its cost of a token times its tokens of an hour."""
+    if not isinstance(metrics, Mapping):
+        return None
+    token, pace = metrics.get("cost_usd_per_million_tokens"), metrics.get("throughput_tokens_per_s")
+    return None if token is None or pace is None else float(token) * float(pace) * 3600.0 / 1e6
 
 
 def _make(folder: Path, name: str) -> None:

@@ -20,6 +20,7 @@ from hydra_dse.records import (
     IterationSpan,
     OperatorSpan,
     PackageLayout,
+    PassedSpan,
     ResourceSpan,
     Span,
     TraceWindow,
@@ -65,6 +66,8 @@ class TraceSink:
         self._requested = RequestedWork()
         self._watts: dict[str, float] = {}
         self._watts_due: list[tuple[int, str, float]] = []
+        self._emitted_due: list[tuple[int, int]] = []
+        self._emitted = 0
 
     # -- records ----------------------------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class TraceSink:
 
     def settled(self, time_s: float) -> None:
         """Write what is due."""
-        self._settle_power(nanoseconds(time_s))
+        self._settle_counters(nanoseconds(time_s))
         self.files.settle(nanoseconds(time_s))
 
     def span(self, span: Span) -> None:
@@ -122,6 +125,9 @@ class TraceSink:
             self._resource(span)
         elif isinstance(span, IterationSpan):
             self._iteration(span)
+        elif isinstance(span, PassedSpan):
+            self.work.passes(span)
+            self._counters(span, _label(span))
         else:
             self._handoff(span)
 
@@ -131,7 +137,7 @@ class TraceSink:
             return {}
         for event, start, length in self._request_events():
             self.files.add(event, start, length, (TIMELINE, 0))
-        self._settle_power(None)
+        self._settle_counters(None)
         return self._files.close(compress)
 
     def arrivals(self) -> str:
@@ -166,16 +172,12 @@ class TraceSink:
             self.files.describe({**about, "name": "thread_sort_index", "args": order}, files)
         return known[name]
 
-    def _label(self, span: IterationSpan) -> str:
-        model = f" {span.model}" if span.model else ""
-        return f"{span.pool} {span.engine}{model}"
-
     def _iteration(self, span: IterationSpan) -> None:
         self.work.add(span)
         self._iterations = {n: it for n, it in self._iterations.items() if it.end_s > span.start_s}
         self._before = {n: end for n, end in self._before.items() if n in self._iterations}
         self._iterations[span.number] = span
-        label = self._label(span)
+        label = _label(span)
         name = f"{words.SERVING_STEP}{span.number}"
         args = {
             "pool": span.pool, "engine": span.engine, "prefill_tokens": span.prefill_tokens,
@@ -202,22 +204,31 @@ class TraceSink:
         event = {"name": name, "cat": names.SEGMENT, "pid": names.ENGINES, "tid": track, "args": args}
         self._add(event, start_s, end_s, (TIMELINE, 0))
 
-    def _counters(self, span: IterationSpan, label: str) -> None:
+    def _counters(self, span: IterationSpan | PassedSpan, label: str) -> None:
         values = {"queue": span.waiting, "batch": span.batch, "cache_share": span.cache_share}
         for name, value in values.items():
             self._counter(name, {label: float(value)}, span.start_s)
+        if not self._emitted_due and not self._emitted:
+            self._counter(words.TOKENS, {"all": 0}, span.start_s)
         watts = span.energy_j / (span.end_s - span.start_s) if span.end_s > span.start_s else 0.0
         self._watts_due.append((nanoseconds(span.start_s), label, watts))
         self._watts_due.append((nanoseconds(span.end_s), label, 0.0))
+        self._emitted_due.append((nanoseconds(span.end_s), span.emitted_tokens))
 
-    def _settle_power(self, time_ns: int | None) -> None:
-        """Say what the power is after each change before an instant: all engines add up, so in order of time."""
+    def _settle_counters(self, time_ns: int | None) -> None:
+        """Say what power and tokens are after each change before an instant: all engines add up, in order of time."""
         due = sorted((each for each in self._watts_due if time_ns is None or each[0] < time_ns), key=_time)
         self._watts_due = [each for each in self._watts_due if time_ns is not None and each[0] >= time_ns]
         for number, (start, label, watts) in enumerate(due):
             self._watts[label] = watts
             if number + 1 == len(due) or due[number + 1][0] > start:
                 self._counter_at(words.POWER, dict(self._watts), start)
+        emitted = sorted(each for each in self._emitted_due if time_ns is None or each[0] < time_ns)
+        self._emitted_due = [each for each in self._emitted_due if time_ns is not None and each[0] >= time_ns]
+        for at, tokens in emitted:
+            self._emitted += tokens
+            if tokens:
+                self._counter_at(words.TOKENS, {"all": self._emitted}, at)
 
     def _counter(self, name: str, values: dict[str, float], time_s: float) -> None:
         self._counter_at(name, values, nanoseconds(time_s))
@@ -228,7 +239,7 @@ class TraceSink:
 
     def _operator(self, span: OperatorSpan) -> None:
         iteration = self._iterations[span.iteration]
-        label = self._label(iteration)
+        label = _label(iteration)
         track = self._track(names.ENGINES, label, (TIMELINE, 0))
         args = {"iteration": span.iteration, "kind": span.kind, "block": span.block}
         event = {"name": span.name, "cat": names.OPERATOR, "pid": names.ENGINES, "tid": track, "args": args}
@@ -276,7 +287,7 @@ class TraceSink:
             self._add(event, span.gathered_s, span.computed_s, files)
 
     def _transfer(self, span: TransferSpan) -> None:
-        label = self._label(self._iterations[span.iteration])
+        label = _label(self._iterations[span.iteration])
         if span.what in names.COLLECTIVES:
             self._collective(span, label)
             return
@@ -367,6 +378,12 @@ def _peers(span: TransferSpan, rank: int) -> dict[str, dict[str, int]]:
     sent = {str(target): round(amount) for source, target, amount in span.moves if source == rank}
     got = {str(source): round(amount) for source, target, amount in span.moves if target == rank}
     return {name: moved for name, moved in (("to", sent), ("from", got)) if moved}
+
+
+def _label(span: IterationSpan | PassedSpan) -> str:
+    """Name of an engine."""
+    model = f" {span.model}" if span.model else ""
+    return f"{span.pool} {span.engine}{model}"
 
 
 def _time(change: tuple[int, str, float]) -> int:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from hydra_dse.records import IterationSpan, Visit
+from hydra_dse.records import IterationSpan, PassedSpan, Visit
 
 
 @dataclass
 class WindowWork:
-    """What the iterations of the window did, for the card."""
+    """What the iterations of the window did, for the card.
+
+    Attributes:
+        whole_from_s, whole_until_s: between them every iteration of every engine has left its spans.
+    """
 
     iterations: int = 0
     prompt_tokens: int = 0
@@ -21,6 +25,8 @@ class WindowWork:
     start_s: float = float("inf")
     end_s: float = 0.0
     energy_j: float = 0.0
+    whole_from_s: float = 0.0
+    whole_until_s: float = float("inf")
 
     def add(self, span: IterationSpan) -> None:
         """Count an iteration."""
@@ -31,6 +37,19 @@ class WindowWork:
         self.decode_iterations += span.decode_sequences > 0
         self.start_s, self.end_s = min(self.start_s, span.start_s), max(self.end_s, span.end_s)
         self.energy_j += span.energy_j
+
+    def passes(self, span: PassedSpan) -> None:
+        """Take iterations that left no spans."""
+        if span.early:
+            self.whole_from_s = max(self.whole_from_s, span.end_s)
+        else:
+            self.whole_until_s = min(self.whole_until_s, span.start_s)
+
+    @property
+    def whole_s(self) -> list[float] | None:
+        """When every iteration of every engine left its spans, None where that is never so."""
+        start, end = max(self.start_s, self.whole_from_s), min(self.end_s, self.whole_until_s)
+        return [start, end] if end > start else None
 
 
 class RequestedWork:
