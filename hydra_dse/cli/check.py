@@ -59,10 +59,21 @@ def _faults(ref: str) -> list[Fault]:
 
 
 def _notes(ref: str) -> tuple[str, ...]:
-    """Keys without effect of a design without faults; nothing of other files."""
-    from hydra_dse.config import bundled, load_design
-    from hydra_dse.config.check import is_design
-    from hydra_dse.config.unused import without_effect
+    """Keys without effect of a design, a space or an experiment without faults; nothing of other files."""
+    from hydra_dse.config import bundled, load_design, load_experiment, load_space
+    from hydra_dse.config.check import kind_of_file
+    from hydra_dse.config.unused import without_effect, without_effect_in
 
-    design = is_design(ref) if Path(ref).is_file() else ref in bundled("designs")
-    return without_effect(load_design(ref)) if design else ()
+    if Path(ref).is_file():
+        kinds = {f"{kind_of_file(ref)}s"}
+    else:
+        kinds = {kind for kind in ("designs", "spaces", "experiments") if ref in bundled(kind)}
+    lines: list[str] = []
+    if "designs" in kinds:
+        lines += without_effect(load_design(ref))
+    if "spaces" in kinds:
+        lines += without_effect_in(load_space(ref))
+    if "experiments" in kinds:
+        experiment = load_experiment(ref)
+        lines += without_effect_in(experiment.space, None if experiment.scenarios.items else experiment.workload)
+    return tuple(lines)

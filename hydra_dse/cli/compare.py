@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import finite, json_option, set_option
+from hydra_dse.cli.options import cluster_option, finite, json_option, set_option
 
 if TYPE_CHECKING:
     from hydra_dse.studies.comparison import ComparisonResult
@@ -25,6 +25,7 @@ _SHOWN = ("arithmetic mean", "geometric mean", "median", "min", "max", "share be
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run; finished tasks are not done again.")
 @click.option("--quick", is_flag=True, help="The file's quick variant: few cases, designs and requests.")
 @click.option("--simulator", default="serving", show_default=True, help="Name in the group hydra_dse.simulators.")
+@cluster_option
 @click.option("--quiet", is_flag=True, help="No progress.")
 @set_option
 @json_option
@@ -35,6 +36,7 @@ def compare(
     resume: bool,
     quick: bool,
     simulator: str,
+    cluster: str | None,
     quiet: bool,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -47,7 +49,7 @@ def compare(
     with StudyBar("compare", "cases", quiet or as_json) as bar:
         result = run_comparison(
             experiment, out, overrides=overrides, quick=quick, workers=workers or available_cores(), resume=resume,
-            progress=bar, command=["hydra-dse", *sys.argv[1:]], simulator=simulator,
+            progress=bar, command=["hydra-dse", *sys.argv[1:]], simulator=simulator, cluster=cluster,
         )  # fmt: skip
     if as_json:
         _print_json(result)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import finite, json_option, set_option
+from hydra_dse.cli.options import cluster_option, finite, json_option, set_option
 from hydra_dse.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     help="Of a RUN: memory efficiencies of the repeat, as a factor  [default: 0.85]",
 )
 @click.option("--resume", is_flag=True, help="Go on with a study of the same experiment.")
+@cluster_option
 @click.option("--quiet", is_flag=True, help="No progress.")
 @set_option
 @json_option
@@ -43,6 +44,7 @@ def robustness(
     draws: int | None,
     memory: float | None,
     resume: bool,
+    cluster: str | None,
     quiet: bool,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -64,6 +66,7 @@ def robustness(
     if Path(target).is_dir():
         foreign = {
             "--out": out, "--trials": trials, "--seed": seed, "--simulate": simulate, "--set": overrides,
+            "--cluster": cluster,
         }  # fmt: skip
         _refuse(foreign, "takes an experiment, not a run directory", target)
         judge_front(Path(target), draws or 200, memory, workers, quiet=quiet, as_json=as_json)
@@ -76,6 +79,7 @@ def robustness(
     if loaded.dynamic is not None:
         from hydra_dse.cli.dynamic import compare_maps
 
+        _refuse({"--cluster": cluster}, "is not taken by studies of task maps", target)
         words = ["hydra-dse", *sys.argv[1:]]
         compare_maps(loaded, directory, workers, words, resume=resume, quiet=quiet, as_json=as_json)
         return
@@ -88,6 +92,7 @@ def robustness(
             simulate=simulate,
             progress=bar,
             command=["hydra-dse", *sys.argv[1:]],
+            cluster=cluster,
         )
     if as_json:
         _print_json(result)

@@ -118,6 +118,8 @@ def simulate(
             raise InputError(Fault("cannot be written beside a bundle: run it twice", file="--records"))
         evaluation = simulate_into(run, Path(bundle), TraceOptions(trace_window, trace_limit, compress))
     show(evaluation, run.title, run.provenance(), as_json, components=components)
+    if records is not None and not evaluation.feasible:
+        click.echo(f"note: nothing was simulated, so {records} has no records", err=True)
     if bundle is not None and not as_json:
         click.echo(told(Path(bundle)))
 

@@ -49,6 +49,7 @@ def sweep(
     extra += [f"search.seed={seed}"] if seed is not None else []
     loaded = load_experiment(experiment, [*overrides, *extra])
     directory = out or Path("runs") / loaded.name
+    _tell_unused(loaded)
     with SweepBar(f"sweep {loaded.name}", "designs", quiet or as_json) as bar:
         result = run_sweep(
             loaded, directory, workers=workers, resume=resume, progress=bar, command=["hydra-dse", *sys.argv[1:]],
@@ -64,6 +65,15 @@ def sweep(
         if not as_json:
             _print_front(result, loaded)
         judge_front(result.run_dir, draws, None, workers, quiet=quiet, as_json=as_json)
+
+
+def _tell_unused(experiment: Experiment) -> None:
+    """Tell keys that have no effect in any design of the space on standard error."""
+    from hydra_dse.config.unused import without_effect_in
+
+    workload = None if experiment.scenarios.items else experiment.workload
+    for line in without_effect_in(experiment.space, workload):
+        click.echo(f"note: {experiment.space.name}: {line}", err=True)
 
 
 def _print_json(result: SweepResult) -> None:

@@ -106,7 +106,7 @@ def _print_json(result: ValidationResult) -> None:
     print_json(
         {
             "run": str(result.run_dir), "rows": rows, "median_absolute_errors": errors, "front": result.front,
-            "status": dict(result.status), "front_check": _check_json(result),
+            "status": dict(result.status), "front_check": _check_json(result), "notes": list(result.notes),
         }
     )  # fmt: skip
 
@@ -134,6 +134,8 @@ def _print_tables(result: ValidationResult, objectives: tuple[str, ...]) -> None
     heads = ("metric", "unit", "band", "designs", "median |error|")
     print_table("Median absolute error of the estimate", heads, _medians(result, names), 3)
     _print_check(result)
+    for note in result.notes:
+        console().print(f"note: {note}")
     console().print(f"files: {result.run_dir}/validation.csv, {result.run_dir}/pareto_validated.csv")
     console().print(f"next: hydra-dse report {result.run_dir}")
 

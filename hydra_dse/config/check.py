@@ -26,12 +26,10 @@ def check_file(path: str | Path) -> list[Fault]:
     return []
 
 
-def is_design(path: str | Path) -> bool:
-    """Whether a file without faults describes a design."""
+def kind_of_file(path: str | Path) -> str:
+    """What a file without faults describes; `"unknown"` for a table or a folder."""
     file = Path(path)
-    if file.suffix not in (".yaml", ".yml"):
-        return False
-    return kind_of(load_yaml(file)) == "design"
+    return kind_of(load_yaml(file)) if file.suffix in (".yaml", ".yml") else "unknown"
 
 
 def kind_of(document: Document) -> str:

@@ -62,6 +62,12 @@ class ValidationSection(Section):
     max_replications: Annotated[PositiveCount, Field(le=10_000)] | None = None
     outside: Count | None = None
 
+    @model_validator(mode="after")
+    def _no_fewer_than_all(self) -> ValidationSection:
+        if self.max_replications is not None and self.max_replications < self.replications:
+            raise at_key("max_replications", f"fewer than the {self.replications} replications of every design")
+        return self
+
 
 class ScenariosSection(Section):
     """Several models and workloads, each pair a scenario, that aggregated objectives look at."""

@@ -1,4 +1,4 @@
-"""Keys of a design that change nothing: each is told in one line, for it may be a slip."""
+"""Keys of a design or of a space that change nothing: each is told in one line, for it may be a slip."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from hydra_dse.design.nouns import Design, MappingChoice
+from hydra_dse.design.space import SearchSpace
 from hydra_dse.model import operators_of
 from hydra_dse.policy import Policy
 from hydra_dse.workload.by_model import served
@@ -29,6 +30,31 @@ def without_effect(design: Design, workload: Workload | None = None) -> tuple[st
     return tuple(lines)
 
 
+def without_effect_in(space: SearchSpace, workload: Workload | None = None) -> tuple[str, ...]:
+    """Return a line for each key that has no effect in any design of a space.
+
+    Looked at are a first design and those that differ from it in one parameter: what a key lacks is one choice.
+
+    Args:
+        space: what the designs are made of.
+        workload: what they are to serve.
+    """
+    first = next(space.points(), None)
+    if first is None:
+        return ()
+    lines = dict.fromkeys(without_effect(space.build(first), workload))
+    for parameter in space.parameters:
+        for choice in parameter.choices:
+            if not lines:
+                return ()
+            changed = {other.name: first[other.name] for other in space.parameters} | {parameter.name: choice}
+            point = space.complete(space.repair(changed) if space.repair is not None else changed)
+            if point is not None:
+                there = without_effect(space.build(point), workload)
+                lines = {line: None for line in lines if line in there}
+    return tuple(lines)
+
+
 def _of_policy(policy: Policy) -> Iterator[str]:
     stated = [name for name in _ROLES if getattr(policy, name) != _DEFAULT[name]]
     if stated and policy.task_map != "elastic":
@@ -39,6 +65,10 @@ def _of_policy(policy: Policy) -> Iterator[str]:
         yield "policy.state_checkpoint_tokens: no effect without prefix_cache: true"
     if policy.routing != "shared" and policy.batches_in_flight == 1:
         yield "policy.routing: no effect with one batch in flight"
+    lost = policy.max_batch % policy.batches_in_flight
+    if lost:
+        held = f"{policy.max_batch - lost} sequences in {policy.batches_in_flight} equal batches"
+        yield f"policy.max_batch: {lost} of {policy.max_batch} have no effect, batches_in_flight holds {held}"
     if policy.routing != "shared" and policy.serving == "colocated":
         yield "policy.routing: no effect without serving: disaggregated"
 

@@ -76,12 +76,21 @@ def load_model(ref: str | Path) -> Model:
 
 
 def override_workload(document: Document, overrides: Sequence[Override]) -> Document:
-    """Apply overrides; a trace takes the place of the named process and its parameters."""
-    replaces = any(override.path == ("arrivals", "trace") for override in overrides)
-    arrivals = document.data.get("arrivals")
-    if replaces and isinstance(arrivals, dict) and "trace" not in arrivals:
-        document = replace(document, data={**document.data, "arrivals": {}})
-    return apply_overrides(document, overrides)
+    """Apply overrides; a trace takes the place of the named process, a rate that of an interval.
+
+    A workload whose arrivals are replaced by a trace has the name of the trace, and no longer the file's source.
+    """
+    stated = {override.path[1]: override.value for override in overrides if override.path[:-1] == ("arrivals",)}
+    data, arrivals = dict(document.data), document.data.get("arrivals")
+    if isinstance(arrivals, dict):
+        if "trace" in stated and "trace" not in arrivals:
+            data = {key: value for key, value in data.items() if key != "source"}
+            data |= {"arrivals": {}, "name": Path(str(stated["trace"])).name.split(".")[0] or data.get("name")}
+        else:
+            others = {"rate": "interval", "interval": "rate"}
+            gone = {others[key] for key in stated if key in others} - set(stated)
+            data["arrivals"] = {key: value for key, value in arrivals.items() if key not in gone}
+    return apply_overrides(replace(document, data=data), overrides)
 
 
 def build_workload(document: Document, name: str, model: Document | None = None) -> LoadedWorkload:

@@ -8,12 +8,13 @@ import io
 import json
 import shlex
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.studies.files import write_atomically
+from hydra_dse.studies.files import opened_atomically
 from hydra_dse.studies.provenance import Provenance
 from hydra_dse.studies.run_directory import RunDirectory, existing_run
 
@@ -57,40 +58,45 @@ def pack(run: str | Path, out: str | Path | None = None) -> Packed:
     provenance = directory.provenance()
     inputs, missing = _inputs(provenance)
     name = directory.path.resolve().name
-    files = {f"{name}/{key}": data for key, data in {**dict(_files(directory)), **inputs}.items()}
+    files: dict[str, Path | bytes] = {f"{name}/{key}": file for key, file in _files(directory)}
+    files |= {f"{name}/{key}": file for key, file in inputs.items()}
     files[f"{name}/REPRODUCE.md"] = _instructions(provenance, inputs, missing).encode()
-    data = _tar_gz(files)
-    write_atomically(target, data)
-    return Packed(target, len(files), missing, hashlib.sha256(data).hexdigest())
+    with opened_atomically(target) as stream:
+        _tar_gz(files, stream)
+    return Packed(target, len(files), missing, _digest(target))
 
 
-def _files(run: RunDirectory) -> Iterator[tuple[str, bytes]]:
+def _files(run: RunDirectory) -> Iterator[tuple[str, Path]]:
     """Every file of the run but locks and temporary ones; links must stay inside."""
     for file in sorted(run.path.rglob("*")):
         name = file.relative_to(run.path).as_posix()
         run.refuse_links(name)
         if file.is_file() and not any(part.startswith(".") for part in file.relative_to(run.path).parts):
-            yield name, file.read_bytes()
+            yield name, file
 
 
-def _inputs(provenance: Provenance) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def _inputs(provenance: Provenance) -> tuple[dict[str, Path], tuple[str, ...]]:
     """Inputs whose content is still what the run read, under their digest; the others by path."""
-    kept: dict[str, bytes] = {}
+    kept: dict[str, Path] = {}
     missing: list[str] = []
     for place, digest in provenance.inputs.items():
         try:
-            data = Path(place).read_bytes()
+            same = _digest(Path(place)) == digest
         except OSError:
-            missing.append(place)
-            continue
-        if hashlib.sha256(data).hexdigest() == digest:
-            kept[f"inputs/{digest[:12]}-{Path(place).name}"] = data
+            same = False
+        if same:
+            kept[f"inputs/{digest[:12]}-{Path(place).name}"] = Path(place)
         else:
             missing.append(place)
     return kept, tuple(missing)
 
 
-def _instructions(provenance: Provenance, inputs: Mapping[str, bytes], missing: tuple[str, ...]) -> str:
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _instructions(provenance: Provenance, inputs: Iterable[str], missing: tuple[str, ...]) -> str:
     command = shlex.join(provenance.command) if provenance.command else "a call from Python"
     lines = [
         f"# Run `{provenance.name}`",
@@ -108,14 +114,16 @@ def _instructions(provenance: Provenance, inputs: Mapping[str, bytes], missing: 
     return "\n".join(lines) + "\n"
 
 
-def _tar_gz(files: Mapping[str, bytes]) -> bytes:
-    packed = io.BytesIO()
+def _tar_gz(files: Mapping[str, Path | bytes], target: BinaryIO) -> None:
+    """Pack files one after the other; none is held in memory as a whole."""
     with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as stream,
-        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name in sorted(files):
-            member = tarfile.TarInfo(name)
-            member.size, member.mode, member.mtime = len(files[name]), _MODE, 0
-            archive.addfile(member, io.BytesIO(files[name]))
-    return packed.getvalue()
+            content = files[name]
+            with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as stream:
+                member = tarfile.TarInfo(name)
+                member.size, member.mode, member.mtime = stream.seek(0, io.SEEK_END), _MODE, 0
+                stream.seek(0)
+                archive.addfile(member, stream)

@@ -8,6 +8,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from hydra_dse.errors import Fault, InputError
 
@@ -31,18 +32,31 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises:
         InputError: the file cannot be written (no permission, disk full); the old one stays as it was.
     """
+    with opened_atomically(path) as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def opened_atomically(path: Path) -> Iterator[BinaryIO]:
+    """The same for a file that is written piece by piece; nothing is left of one that was not written to its end.
+
+    Raises:
+        InputError: the file cannot be written; the old one stays as it was.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
         _flush_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise InputError(Fault(f"cannot write: {error.strerror}", file=str(path))) from error
+        if isinstance(error, OSError):
+            raise InputError(Fault(f"cannot write: {error.strerror}", file=str(path))) from error
+        raise
 
 
 def empty_folder(path: Path) -> Path:

@@ -14,7 +14,9 @@ from hydra_dse.studies.run_directory import RunDirectory
 
 
 @contextmanager
-def journaled(run: RunDirectory, name: str, workers: int, noun: str) -> Iterator[tuple[CaseJournal, Executor]]:
+def journaled(
+    run: RunDirectory, name: str, workers: int, noun: str, cluster: str | None = None
+) -> Iterator[tuple[CaseJournal, Executor]]:
     """Hold a run directory for a study; mark it as finished at its end.
 
     Args:
@@ -22,6 +24,7 @@ def journaled(run: RunDirectory, name: str, workers: int, noun: str) -> Iterator
         name: file of the journal.
         workers: processes.
         noun: what the journal counts, for the message of a study that was stopped.
+        cluster: address of a Dask scheduler whose workers compute instead; they must see the run directory.
 
     Raises:
         Interrupted: the user stopped, or workers died again and again; the study can go on.
@@ -30,7 +33,7 @@ def journaled(run: RunDirectory, name: str, workers: int, noun: str) -> Iterator
     with locked(run.path):
         journal = CaseJournal(run.path / name)
         try:
-            with executor(workers) as pool:
+            with executor(workers, cluster) as pool:
                 yield journal, pool
         except STOPS as cause:
             kept = f"{len(journal)} finished {noun} are kept in {run.path}"

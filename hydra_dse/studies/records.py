@@ -7,6 +7,7 @@ written under a temporary name and renamed when the run has ended: what lies the
 
 from __future__ import annotations
 
+import contextlib
 import json
 from array import array
 from collections.abc import Mapping, Sequence
@@ -62,15 +63,22 @@ class _Table:
         ]
         self._schema = pa.schema(fields, metadata={b"hydra_dse": about})
         self._temporary = path.with_name(f".{path.name}.tmp")
+        self._written = 0
         with writing(path):
             self._writer = pq.ParquetWriter(
                 self._temporary, self._schema, compression="zstd", use_dictionary=list(names)
             )
 
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return self._written + len(self.columns[0])
+
     def flush(self, least: int = 1) -> None:
         """Write what waits, if it is at least so many rows."""
         if len(self.columns[0]) < least:
             return
+        self._written += len(self.columns[0])
         arrays = []
         for name, column in zip(self._kinds, self.columns, strict=True):
             values = _numbers(column)
@@ -129,6 +137,7 @@ class ParquetRecords:
         for name in (VISITS, ITERATIONS):
             if (folder / name).exists():
                 raise InputError(Fault("holds records already; name another folder or remove it", file=str(folder)))
+        self._folder, self._made = folder, not folder.exists()
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._chunk = chunk_rows
@@ -143,8 +152,12 @@ class ParquetRecords:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._visits.close(kind is None)
-        self._iterations.close(kind is None)
+        whole = kind is None and self._visits.rows > 0  # a design that cannot serve has no records
+        self._visits.close(whole)
+        self._iterations.close(whole)
+        if not whole and self._made:
+            with contextlib.suppress(OSError):  # somebody else's files may lie there by now
+                self._folder.rmdir()
 
     def visit(self, record: Visit) -> None:
         """Take a finished visit."""

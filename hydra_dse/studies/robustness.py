@@ -88,6 +88,7 @@ def robustness(
     simulate: bool = False,
     progress: StudyProgress | None = None,
     command: Sequence[str] = (),
+    cluster: str | None = None,
 ) -> RobustnessResult:
     """Search for specialists and generalists over the experiment's scenarios; write the run directory.
 
@@ -99,6 +100,7 @@ def robustness(
         simulate: also simulate the designs chosen for all metrics at once, as the experiment's `validation` says.
         progress: told after every task.
         command: the command line, for provenance.
+        cluster: address of a Dask scheduler whose workers compute instead; they must see the run directory.
 
     Raises:
         InputError: no scenarios, a mistake in the experiment, or the directory holds something else.
@@ -113,8 +115,9 @@ def robustness(
     if simulate:
         find_simulator()
     run = open_run(Path(run_dir), experiment, resume=resume, command=command)
-    with journaled(run, CASES, workers, "tasks") as (journal, pool):
-        study = _Study(experiment, run, roles, pool, journal, _Meter(experiment, roles, progress), workers)
+    meter = _Meter(experiment, roles, progress)
+    with journaled(run, CASES, workers, "tasks", cluster) as (journal, pool):
+        study = _Study(experiment, run, roles, pool, journal, meter, here=workers <= 1 and cluster is None)
         return study.go(simulate)
 
 
@@ -145,7 +148,7 @@ class _Study:
     pool: Executor
     journal: CaseJournal
     meter: _Meter
-    workers: int
+    here: bool
 
     def go(self, simulate: bool) -> RobustnessResult:
         metrics = metrics_inside(self.experiment)
@@ -212,7 +215,7 @@ class _Study:
 
     def _factory(self, references: References) -> EstimatorFactory:
         metrics = metrics_inside(self.experiment)
-        if self.workers <= 1:
+        if self.here:
             return ScenariosHere(self.experiment, references, metrics)
         return ScenariosOfStored(str(self.run.experiment_file.resolve()), references, metrics)
 

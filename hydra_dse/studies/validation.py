@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ from hydra_dse.studies.simulating import Simulation, SimulationOfFile
 from hydra_dse.studies.simulators import find_simulator
 from hydra_dse.studies.uncertainty import uncertainties, write_uncertainties
 from hydra_dse.studies.validation_loop import VALIDATION, Budget, ValidationLoop, ValidationResult
+from hydra_dse.workload import arrival_statistics
+from hydra_dse.workload.nouns import Workload
+from hydra_dse.workload.periods import part_of_period
 
 __all__ = ["VALIDATION", "Chosen", "ValidationResult", "choose", "outsiders", "validate"]
 
@@ -102,15 +106,14 @@ def validate(
         find_simulator(simulator)  # a missing simulator is told before any worker starts
         file = run.experiment_file.resolve()
         simulation = SimulationOfFile(str(file), simulator, digest_of(file))
-    most = max_replications or settings.max_replications or 2 * options.replications
+    notes = _notes(experiment.workload, options, settings.max_replications if max_replications is None else None)
+    budget = Budget(options, _most(max_replications, settings.max_replications, options.replications))
     with locked(run.path):
-        work = ValidationLoop(
-            run, experiment, designs, chosen, Budget(options, max(most, options.replications)), progress
-        )
+        work = ValidationLoop(run, experiment, designs, chosen, budget, progress)
         try:
             with executor(_processes(workers, work.pending, options), cluster) as pool:
                 work.go(pool, simulation, MOST_ROUNDS if until_stable else 0)
-            result = work.result()
+            result = replace(work.result(), notes=notes)
             if own:
                 pairs = [(design.identity, design.point) for design in result.chosen]
                 write_uncertainties(run, uncertainties(experiment, pairs, result.rows))
@@ -120,6 +123,30 @@ def validate(
             what = kept if file.is_file() else "no design was simulated to its end yet"
             raise stopped(cause, what) from None
         return result
+
+
+def _notes(workload: Workload, options: EvaluationOptions, of_experiment: int | None) -> tuple[str, ...]:
+    """What is to be told of these runs."""
+    part = part_of_period(workload, options.requests / arrival_statistics(workload).rate_per_s)
+    notes = [] if part is None else [part]
+    if of_experiment is not None and of_experiment < options.replications:
+        notes.append(
+            f"{options.replications} replications of every design, more than the {of_experiment} that the experiment "
+            "gives an undecided one at most (max_replications)"
+        )
+    return tuple(notes)
+
+
+def _most(asked: int | None, of_experiment: int | None, replications: int) -> int:
+    """Replications of an undecided design at most.
+
+    Raises:
+        InputError: fewer are asked for than every design gets.
+    """
+    if asked is not None and asked < replications:
+        message = f"{asked} is fewer than the {replications} replications of every design"
+        raise InputError(Fault(message, file="--max-replications"))
+    return max(asked or of_experiment or 2 * replications, replications)
 
 
 def _processes(asked: int | None, designs: int, options: EvaluationOptions) -> int:

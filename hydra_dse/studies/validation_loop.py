@@ -55,6 +55,7 @@ class ValidationResult:
         resumed: designs taken from an earlier, interrupted validation.
         status: by design: on the front, dominated, or undecided at 95 % confidence.
         check: whether the estimates order the designs well, and what the choice overlooked; None without simulation.
+        notes: what a reader must know of the runs.
     """
 
     run_dir: Path
@@ -65,6 +66,7 @@ class ValidationResult:
     resumed: int
     status: Mapping[str, str]
     check: FrontCheck | None
+    notes: tuple[str, ...] = ()
 
 
 class ValidationLoop:

@@ -19,6 +19,7 @@ from hydra_dse.rng import derive
 from hydra_dse.workload import Renewal, at_rate, check_order, check_reuse, served
 from hydra_dse.workload import requests as draw
 from hydra_dse.workload.nouns import Requests, Workload
+from hydra_dse.workload.periods import part_of_period
 from simulators.package import Ledger, PackageCost, ledger_of
 from simulators.package.components import check_capacity, components_of
 from simulators.package.handoff import Handoff
@@ -306,9 +307,14 @@ def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Ite
     options = inputs.options
     if options.detail != "ledger":
         yield f"iteration times from the operator level ({options.detail})"
-    yield f"{options.replications} replications of {options.requests} requests, seed {inputs.seed}"
+    times = "replication" if options.replications == 1 else "replications"
+    yield f"{options.replications} {times} of {options.requests} requests, seed {inputs.seed}"
     if options.requests < SHORT_RUN or options.replications < 2:
         yield "short run: intervals rest on few batches and replications; percentiles beyond p90 are rough"
+    lasting_s = min(float(requests.arrival_s[-1]) for requests in inputs.offered)
+    part = part_of_period(inputs.workload, lasting_s)
+    if part is not None:
+        yield part
     load = summary.metrics.get("load")
     rejected = summary.metrics.get("rejected_share") or 0.0
     if rejected > 0.0:

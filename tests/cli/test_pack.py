@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ def test_an_archive_holds_the_run_and_the_inputs_by_digest(run: Path, tmp_path: 
     assert any("/inputs/" in name and name.endswith("workload.yaml") for name in names)
     assert packed.members == len(names)
     assert not packed.missing_inputs
+
+
+def test_memory_of_packing_does_not_grow_with_the_run(run: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    shutil.copytree(run, large)
+    (large / "records").mkdir()
+    (large / "records" / "visits.parquet").write_bytes(bytes(32 << 20))
+    tracemalloc.start()
+    pack(large, tmp_path / "large.tar.gz")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 def test_an_input_that_has_changed_is_named_and_not_packed(run: Path, tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hydra_dse.config import load_design, load_model, load_workload
-from hydra_dse.config.unused import without_effect
+from hydra_dse.config import bundled, load_design, load_model, load_space, load_workload
+from hydra_dse.config.unused import without_effect, without_effect_in
 from hydra_dse.design.nouns import Design, MappingChoice
+from hydra_dse.design.space import Parameter, Point, SearchSpace
 from hydra_dse.policy import Policy
 from hydra_dse.workload.nouns import Workload
 
@@ -85,3 +86,31 @@ def test_die_groups_of_a_model_that_is_not_served() -> None:
     )
     served = _design(mapping=MappingChoice(models={_workload().models[0].name: ("Ap", "Ad")}))
     assert without_effect(served, _workload()) == ()
+
+
+def test_slots_that_batches_in_flight_cannot_share_evenly() -> None:
+    line = "policy.max_batch: 2 of 32 have no effect, batches_in_flight holds 30 sequences in 3 equal batches"
+    assert without_effect(_design(Policy(max_batch=32, batches_in_flight=3))) == (line,)
+    assert without_effect(_design(Policy(max_batch=33, batches_in_flight=3))) == ()
+
+
+def test_shipped_spaces_have_no_key_without_effect() -> None:
+    assert {name: without_effect_in(load_space(name)) for name in bundled("spaces")} == dict.fromkeys(
+        bundled("spaces"), ()
+    )
+
+
+def test_a_key_counts_as_without_effect_in_a_space_where_no_choice_gives_it_one() -> None:
+    space = load_space("small-9")
+
+    def with_policy(choices: tuple[str, ...]) -> SearchSpace:
+        def build(point: Point) -> Design:
+            policy = Policy(serving="disaggregated", role_up_prompts=9, task_map=str(point["map"]))
+            return replace(load_design("hydra-24-nemotron-chat"), policy=policy)
+
+        return replace(space, parameters=(Parameter("map", choices),), complete=lambda point: point, build=build,
+                       repair=None)  # fmt: skip
+
+    line = "policy: role_up_prompts: no effect without task_map: elastic"
+    assert without_effect_in(with_policy(("static", "stealing"))) == (line,)
+    assert without_effect_in(with_policy(("static", "elastic"))) == ()

@@ -161,8 +161,20 @@ def test_a_trace_on_the_command_line_replaces_the_named_process(tmp_path, file, 
     assert isinstance(workload.arrivals, Replay)
     assert workload.arrivals.rate_per_s == pytest.approx(0.5)
     assert len(workload.replay) == 3
+    assert (workload.name, workload.source) == ("t", "")
+    named = load_workload("azure-conversation", ["arrivals.trace=elsewhere/t.csv", "name=mine"])
+    assert named.name == "mine"
     rescaled = load_workload("azure-conversation", ["arrivals.trace=elsewhere/t.csv", "arrivals.rate=2 req/s"])
     assert rescaled.arrivals.rate_per_s == pytest.approx(2.0)
+
+
+def test_a_rate_on_the_command_line_replaces_an_interval_and_the_other_way_round(file):
+    by_interval = file(GOOD.replace("{process: poisson, rate: 2 req/s}", "{process: deterministic, interval: 10 ms}"))
+    assert load_workload(by_interval, ["arrivals.rate=4/s"]).arrivals == Deterministic(4.0)
+    by_rate = file(GOOD.replace("poisson", "deterministic"), "r.yaml")
+    assert load_workload(by_rate, ["arrivals.interval=1 s"]).arrivals == Deterministic(1.0)
+    [both] = faults(by_rate, "arrivals.interval=1 s", "arrivals.rate=4/s")
+    assert "give either rate or interval" in both
 
 
 def test_an_override_changes_one_value_and_leaves_the_file_alone(file):

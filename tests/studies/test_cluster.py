@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,6 +12,9 @@ from hydra_dse.errors import InputError, Interrupted, WorkersLost
 from hydra_dse.studies import cluster as module
 from hydra_dse.studies.cluster import on_cluster, run_checked, versions
 from hydra_dse.studies.estimating import EstimatorOfFile
+from hydra_dse.studies.executor import InProcessExecutor
+from hydra_dse.studies.journaled import journaled
+from hydra_dse.studies.run_directory import open_run
 from hydra_dse.studies.sweep import sweep
 from studies.toy import DeadlyScorer, ToyScorer, toy_experiment
 
@@ -51,6 +55,21 @@ def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path, monkeypatch
     with pytest.raises(InputError, match=says) as caught:
         sweep(toy_experiment(), tmp_path / "run", scorer=ToyScorer(), cluster=address)
     assert caught.value.faults[0].file == f"--cluster {address}"
+
+
+def test_studies_of_many_tasks_go_to_the_cluster_that_is_named(tmp_path, monkeypatch):
+    asked = []
+
+    @contextmanager
+    def remote(address):
+        asked.append(address)
+        yield InProcessExecutor()
+
+    monkeypatch.setattr(module, "on_cluster", remote)
+    run = open_run(tmp_path / "run", toy_experiment(), resume=False, command=())
+    with journaled(run, "cases.jsonl", 1, "tasks", "tcp://there:8786") as (_, pool):
+        assert pool.submit(_pid).result() == os.getpid()
+    assert asked == ["tcp://there:8786"]
 
 
 def test_without_dask_the_extra_to_install_is_named(monkeypatch):

@@ -61,6 +61,14 @@ def test_files_say_what_they_are_of(tmp_path: Path) -> None:
     assert json.loads(metadata[b"hydra_dse"]) == {"seed": 3}
 
 
+def test_a_run_without_a_visit_leaves_neither_files_nor_the_folder_it_made(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("new", "old"):
+        with ParquetRecords(tmp_path / name, ["chat"], {}):
+            pass
+    assert [path.name for path in tmp_path.rglob("*")] == ["old"]
+
+
 def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="stop"), ParquetRecords(tmp_path, ["chat"], {}) as sink:
         sink.visit(SERVED)

@@ -16,6 +16,7 @@ from hydra_dse.studies.progress import Interrupted
 from hydra_dse.studies.sweep import sweep
 from hydra_dse.studies.validation import _processes, validate
 from hydra_dse.studies.validation_table import ValidationRow, from_csv, relative_error, summary, to_csv
+from hydra_dse.workload import Diurnal
 from studies.toy import ToyScorer, toy_experiment
 
 
@@ -50,7 +51,7 @@ def _validate(run, simulation=None, **settings):
     settings = {
         "top": 6,
         "outside": 0,
-        "max_replications": 1,
+        "max_replications": settings.get("replications", 3),
         "requests": 100,
         "experiment": toy_experiment(),
     } | settings
@@ -119,9 +120,34 @@ def test_other_settings_are_simulated_anew(run):
     assert {row.requests for row in from_csv((run / "validation.csv").read_bytes(), "x")} == {200}
 
 
+def test_fewer_replications_for_the_undecided_than_for_all_are_refused_before_any_simulation(run):
+    simulation = ToySimulation()
+    with pytest.raises(InputError, match="2 is fewer than the 3 replications of every design") as caught:
+        _validate(run, simulation, replications=3, max_replications=2)
+    assert caught.value.faults[0].file == "--max-replications"
+    assert not simulation.calls and not (run / "validation.csv").exists()
+
+
+def test_more_replications_than_the_experiment_gives_the_undecided_are_made_and_told(run):
+    plain = toy_experiment()
+    few = replace(plain, validation=replace(plain.validation, replications=2, max_replications=2))
+    settings = {"experiment": few, "max_replications": None}
+    [note] = _validate(run, replications=4, **settings).notes
+    assert note.startswith("4 replications of every design, more than the 2")
+    assert _validate(run, **settings).notes == ()
+
+
+def test_a_validation_shorter_than_the_period_of_its_workload_says_so(run):
+    plain = toy_experiment()
+    daily = replace(plain, workload=replace(plain.workload, arrivals=Diurnal(2.0)))
+    [note] = _validate(run, experiment=daily).notes
+    assert note.startswith("runs of 50 s see 0.058 % of the 8.64e+04 s")
+    assert _validate(run).notes == ()
+
+
 def test_the_experiments_own_settings_are_the_default(run):
     simulation = ToySimulation()
-    result = validate(run, outside=0, max_replications=1, experiment=toy_experiment(), simulation=simulation)
+    result = validate(run, outside=0, max_replications=3, experiment=toy_experiment(), simulation=simulation)
     settings = toy_experiment().validation
     assert len(result.chosen) == settings.top
     assert {requests for _, requests, _ in simulation.calls} == {settings.requests}

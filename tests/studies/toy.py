@@ -17,8 +17,11 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.design.space import Parameter, Point, SearchSpace
 from hydra_dse.results import Violation
 from hydra_dse.search.scores import ScoreTable
-from hydra_dse.workload.nouns import Workload
+from hydra_dse.workload import Workload, fixed, poisson
+from hydra_dse.workload.nouns import RequestClass
 
+WORKLOAD = Workload("toy", (), poisson(2.0), (RequestClass("all", fixed(10, 10)),))
+"""The toy scorer does not look at it."""
 OBJECTIVES = ("saturation_tokens_per_s", "ttft_mean_s")
 
 
@@ -112,7 +115,7 @@ def toy_experiment(
     written = {"name": "toy", "search": {"sampler": sampler, "trials": trials, "seed": seed}}
     return Experiment(
         name="toy",
-        workload=Workload.__new__(Workload),  # never looked at by the toy scorer
+        workload=WORKLOAD,
         space=space or toy_space(),
         objectives=OBJECTIVES,
         bounds=bounds,

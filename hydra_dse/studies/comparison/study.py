@@ -57,6 +57,7 @@ def compare(
     progress: StudyProgress | None = None,
     command: Sequence[str] = (),
     simulator: str = "serving",
+    cluster: str | None = None,
 ) -> ComparisonResult:
     """Run a comparison; write `compare.csv`, `points.csv` and `summary.csv`, after every load anew.
 
@@ -70,6 +71,8 @@ def compare(
         progress: told after every task.
         command: the command line, for provenance.
         simulator: name in the entry-point group `hydra_dse.simulators`.
+        cluster: address of a Dask scheduler whose workers compute instead, `workers` tasks at a time; they must see the
+            comparison's files under the same paths.
 
     Raises:
         InputError: a mistake in the file or the directory; nothing was changed.
@@ -86,7 +89,7 @@ def compare(
     with locked(path):
         work = _Comparing(comparison, run, progress)
         try:
-            with executor(workers) as pool:
+            with executor(workers, cluster) as pool:
                 driver = Driver(run, source, pool, workers, work.take, work.told)
                 driver.drive([course_of(comparison, load) for load in range(len(comparison.loads))])
         except STOPS as cause:
