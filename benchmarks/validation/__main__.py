@@ -75,6 +75,7 @@ def main() -> None:
     commands.add_parser("report", help="write docs/validation.md and its figures")
     ranking_runs = commands.add_parser("ranking", help="simulate the random designs of the ranking that are missing")
     ranking_runs.add_argument("--count", type=int, default=ranking.COUNT)
+    commands.add_parser("top", help="long runs of the best random designs of the selection that are missing")
     commands.add_parser("replays", help="simulate Azure records and the workloads fitted to them")
     highest = commands.add_parser("max-rates", help="simulate the highest rates under an SLO that are missing")
     highest.add_argument("--count", type=int, default=max_rates.COUNT)
@@ -94,6 +95,8 @@ def main() -> None:
         print("\n".join(widths.lines()))
     elif arguments.command == "ranking":
         ranking.run(arguments.count)
+    elif arguments.command == "top":
+        ranking.run_top()
     elif arguments.command == "max-rates":
         max_rates.run(arguments.count)
     elif arguments.command == "replays":

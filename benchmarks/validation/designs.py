@@ -6,7 +6,7 @@ All designs of a model and workload get the same requests (common random numbers
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from benchmarks.validation import placed
 from benchmarks.validation.placed import PlacedCase
 from benchmarks.validation.simulate import Effort, half_width, saturation
 from benchmarks.validation.store import RESULTS
-from hydra_dse.config import load_model, load_space
+from hydra_dse.config import load_model
 from hydra_dse.design.space import Point
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.model.summary import summarise
@@ -71,18 +71,18 @@ def known(folder: Path = RESULTS) -> dict[Key, tuple[float, float]]:
         }
 
 
-def simulate_missing(study: Study, points: Iterable[Point], folder: Path = RESULTS) -> None:
-    """Simulate the designs that have no result yet."""
+def simulate_missing(study: Study, points: Sequence[Point], folder: Path = RESULTS) -> None:
+    """Simulate the designs that have no result yet; one without an estimate serves nothing."""
     done = known(folder)
-    for point in points:
-        if study.key(point) in done:
-            continue
+    missing = list({study.key(point): point for point in points if study.key(point) not in done}.values())
+    if not missing:
+        return
+    for point, guess in zip(missing, estimates(study, missing).tolist(), strict=True):
         case = study.case(point)
         rates = np.zeros(EFFORT.saturation_runs)
-        if placed.fits(case):
+        if guess > 0.0:
             rates = saturation(case, partial(placed.serve_placed, case), EFFORT)
         _append(study.key(point), rates, folder)
-        done[study.key(point)] = (0.0, 0.0)
 
 
 def _append(key: Key, rates: FloatArray, folder: Path) -> None:
@@ -98,14 +98,14 @@ def _append(key: Key, rates: FloatArray, folder: Path) -> None:
 
 def random_points(count: int, seed: int, *keys: object) -> list[Point]:
     """Different points of the space, drawn by seed; the first of a longer draw are those of a shorter one."""
-    points = list(load_space("hydra-24").points())
+    points = list(placed.space().points())
     order = derive(seed, "points", *keys).permutation(len(points))
     return [points[index] for index in order[:count].tolist()]
 
 
 def estimates(study: Study, points: Sequence[Point]) -> FloatArray:
     """Estimated saturation rates, 0 where a design serves nothing."""
-    space, model = load_space("hydra-24"), load_model(study.model)
+    space, model = placed.space(), load_model(study.model)
     designs = [place_design(space.build(point), model, 0)[0] for point in points]
     workload = placed.workload_of(study.workload, study.model)
     table = estimate_designs(designs, workload, placed.calibration(), percentiles=False)
@@ -120,7 +120,7 @@ def roofline(study: Study, points: Sequence[Point]) -> FloatArray:
     prompt, output = lengths.mean(lengths.prompt_tokens), lengths.mean(lengths.output_tokens)
     found = []
     for point in points:
-        package = load_space("hydra-24").build(point).package
+        package = placed.space().build(point).package
         flops = sum(group.count * group.chiplet.matmul_flops_per_s for group in package.dies)
         bandwidth = sum(group.count * group.stack.bandwidth_bytes_per_s for group in package.memories)
         batch = float(point["max_batch"])

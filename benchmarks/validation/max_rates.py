@@ -22,7 +22,7 @@ from benchmarks.validation.ranking import SEED, STUDY, spearman
 from benchmarks.validation.serving import Dates
 from benchmarks.validation.simulate import WARM_UP, replication
 from benchmarks.validation.store import RESULTS
-from hydra_dse.config import load_model, load_space
+from hydra_dse.config import load_model
 from hydra_dse.design.space import Point
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.placement import place_design
@@ -116,7 +116,7 @@ def _append(key: designs.Key, saturation_per_s: float, highest_per_s: float, fol
 
 def estimates(study: Study, chosen: Sequence[Point]) -> FloatArray:
     """Estimated highest rates, 0 where a design serves nothing."""
-    space, model = load_space("hydra-24"), load_model(study.model)
+    space, model = placed.space(), load_model(study.model)
     built = [place_design(space.build(point), model, 0)[0] for point in chosen]
     plain = placed.workload_of(study.workload, study.model)
     promised = (replace(plain.classes[0], slo=SLO),)

@@ -18,7 +18,7 @@ from benchmarks.validation.serving import Dates
 from benchmarks.validation.simulate import Effort
 from hydra_dse.config import load_calibration, load_model, load_space, load_workload
 from hydra_dse.design.nouns import Design
-from hydra_dse.design.space import Point
+from hydra_dse.design.space import Point, SearchSpace
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.placement import place_design
@@ -95,8 +95,14 @@ def workload_of(workload: str, model: str) -> Workload:
 
 
 @cache
+def space() -> SearchSpace:
+    """The space that all designs are of."""
+    return load_space("hydra-24")
+
+
+@cache
 def _points() -> Sequence[Point]:
-    return list(load_space("hydra-24").points())
+    return list(space().points())
 
 
 def placed_cases(which: str, count: int | None = None) -> list[PlacedCase]:
@@ -125,7 +131,7 @@ def _case(which: str, number: int) -> PlacedCase:
 def design_of(case: PlacedCase) -> tuple[Design, str]:
     """The placed design, and why there is none."""
     point = {name: int(value) for name, value in case.point}
-    plain = load_space("hydra-24").build(point)
+    plain = space().build(point)
     policy = replace(plain.policy, serving=case.serving, batching=case.batching)
     design, violations = place_design(replace(plain, policy=policy), load_model(case.model), 0)
     return design, violations[0].constraint if violations else ""

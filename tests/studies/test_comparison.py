@@ -293,3 +293,14 @@ def test_a_search_for_the_highest_rate_does_not_refuse_designs_that_are_slower_t
     seen = workload_for(load, "throughput", 50.0)
     assert seen.arrivals.statistics().rate_per_s == 50.0
     assert not seen.promises
+
+
+def test_a_search_sees_the_power_limit_of_its_packages(tmp_path):
+    def found(limit):
+        text = SMALL.replace("space: small-9}", f"space: small-9, set: {{package.limits.power: {limit}}}}}")
+        (tmp_path / "c.yaml").write_text(text)
+        comparison = load_comparison(tmp_path / "c.yaml")
+        best = finalists(comparison, comparison.loads[0], comparison.contenders[1], ["max_rate"], 1.0)["max_rate"]
+        return best[0][1]
+
+    assert 0.0 < found("50 W") < found("100 kW")

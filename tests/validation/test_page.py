@@ -10,8 +10,9 @@ import pytest
 from benchmarks.validation import targets
 from benchmarks.validation.cases import BANDS
 from benchmarks.validation.errors import Comparison, comparisons, coverage
-from benchmarks.validation.ranking import kendall_where_apart, spearman
+from benchmarks.validation.ranking import spearman
 from benchmarks.validation.report import DOCS
+from benchmarks.validation.top import kendall
 from benchmarks.validation.widths import SHARE, _features, _regression
 from hydra_dse.estimator.intervals import LOADS, ErrorModel, intervals_of, pressure
 
@@ -92,6 +93,14 @@ def test_intervals_widen_with_load_burstiness_and_full_memory() -> None:
 def test_rank_correlations_are_those_of_small_cases() -> None:
     assert spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 90.0])) == pytest.approx(1.0)
     assert spearman(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])) == pytest.approx(-1.0)
-    simulated, none = np.array([1.0, 2.0, 2.01]), np.full(3, 0.02)
-    # The last two are not apart: two pairs are, one of them the other way round.
-    assert kendall_where_apart(simulated, none, np.array([1.5, 1.0, 2.0])) == (0.0, 2)
+
+
+def test_order_at_the_top_counts_only_pairs_that_simulation_tells_apart() -> None:
+    # Runs share their requests: the second is 1 % above the first in every run, though each alone is ±20 %.
+    noise = np.array([0.9, 1.1, 0.95, 1.05])
+    rates = np.array([noise, 1.01 * noise, 10.0 + noise])
+    right, swapped = np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0])
+    assert kendall(rates, right, paired=False) == (1.0, 2)
+    assert kendall(rates, swapped, paired=False) == (1.0, 2)
+    assert kendall(rates, right, paired=True) == (1.0, 3)
+    assert kendall(rates, swapped, paired=True) == (pytest.approx(1.0 / 3.0), 3)

@@ -60,6 +60,8 @@ def scores_of(aim: str, metrics: Mapping[str, FloatArray]) -> FloatArray:
 class Estimating:
     """Estimates designs of one contender under one load; percentiles only where the SLO or the aim asks for them.
 
+    Packages with a power limit are estimated as slow as it asks, like their simulations.
+
     Attributes:
         objectives: of the search; those that other packages add are computed too.
     """
@@ -72,13 +74,14 @@ class Estimating:
         """Scores of choices, in order."""
         built = [design_of(self.comparison, choice) for choice in choices]
         wanted = with_needs(self.objectives)
+        limited = any(design.package.limits.power_w is not None for design in built)
         table = estimate_designs(
             built,
             self.workload,
             self.comparison.calibration,
             percentiles=any(_PERCENTILE.search(name) for name in wanted),
             max_rate=_HIGHEST in wanted,
-            temperature=any(name in wanted for name in THERMAL),
+            temperature=limited or any(name in wanted for name in THERMAL),
         )
         identities = tuple(choice.identity for choice in choices)
         scores = ScoreTable(identities, table.metrics, table.violations, table.low, table.high)
