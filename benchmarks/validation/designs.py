@@ -109,7 +109,8 @@ def estimates(study: Study, points: Sequence[Point]) -> FloatArray:
     designs = [place_design(space.build(point), model, 0)[0] for point in points]
     workload = placed.workload_of(study.workload, study.model)
     table = estimate_designs(designs, workload, placed.calibration(), percentiles=False)
-    return np.nan_to_num(table.metrics["saturation_requests_per_s"])
+    none = np.zeros(len(points))  # where no design at all serves, the table has no such column
+    return np.nan_to_num(table.metrics.get("saturation_requests_per_s", none))
 
 
 def roofline(study: Study, points: Sequence[Point]) -> FloatArray:
