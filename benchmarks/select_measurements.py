@@ -58,7 +58,7 @@ SOURCES = (
     ),
     Source("dabench/wse2_kernels.csv", "wse-2", 3, DABENCH.format("compile reports (compiler estimates)")),
 )  # fmt: skip
-WHOLE = ("gemm",)
+WHOLE = ("gemm", "narrow-gemm")
 ENOUGH = 60
 
 

@@ -13,6 +13,7 @@ PROCESSORS: dict[str, tuple[float, str]] = {
     "h100": (132.0, "132 streaming multiprocessors of the SXM module (NVIDIA Hopper architecture, in depth)"),
     "h200": (132.0, "132 streaming multiprocessors, same die as H100"),
     "b200": (148.0, "148 streaming multiprocessors (CUDA device properties of B200 SXM)"),
+    "wse-2": (850_000.0, "850,000 processing elements (library wse-2)"),
     "l40s": (142.0, "142 streaming multiprocessors (NVIDIA L40S product brief)"),
 }
 # Chips that the hardware library lacks: peak, off-chip bandwidth, source.

@@ -4,7 +4,8 @@
 - RDU training over widths: layers cost a launch and their FLOPs; the head costs its width.  The host beside it costs a
   fixed part and a part per layer.
 - IPU pipeline of a global batch: `fixed + samples · sample` (fill, drain, weight update and host in `fixed`).
-- WSE-2 kernels: each layer is given processing elements at one rate; a kernel's utilisation saturates in its width.
+- WSE-2 kernels: each layer is given processing elements at one rate; a kernel's utilisation saturates in its width;
+  a busy element does a share of its peak's FLOPs.
 - WSE-2 training with streamed weights: layers in turn; a layer costs its launch and its FLOPs, which overlap in part.
 - RDU serving, tensor parallel: prompts of a batch enter together; a decode step streams weights and KV over the
   bandwidth of all chips and pays for each sequence and KV head of a layer, as in decode attention on GPUs; launches
@@ -216,6 +217,25 @@ WSE_UTILISATION = Form(
 )
 
 
+def _busy(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
+    peak = chip.peak_flops_per_s / chip.processors
+    return np.asarray(values[0] * columns["elements"] * columns["utilisation"] * peak / columns["flops"])
+
+
+WSE_BUSY = Form(
+    name="wse-busy",
+    operator_class="mlp, projections, lm_head",
+    columns=("flops", "elements", "utilisation"),
+    configuration=("flops",),
+    parameters=(
+        Parameter("busy", "1", 0.5, 0.01, 1.0, "share of its peak's FLOPs that an element does while it is busy"),
+    ),
+    predict=_busy,
+    response="samples_per_s",
+    formula="busy · elements · utilisation · peak of an element / FLOPs of a sample",
+)
+
+
 def _serving(values: FloatArray, columns: Columns, chip: ChipFigures) -> FloatArray:
     first, entry, share = values
     names = ("input", "output", "batch", "weight_bytes", "kv_bytes", "parameters", "layers", "width")
@@ -273,5 +293,6 @@ DATAFLOW_FORMS = (
     WSE_RATES,
     WSE_TRANSMISSION,
     WSE_UTILISATION,
+    WSE_BUSY,
     RDU_SERVING,
 )

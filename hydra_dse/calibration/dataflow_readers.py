@@ -11,6 +11,8 @@ from hydra_dse.calibration.dataflow_forms import (
     RDU_LAYERS,
     RDU_SERVING,
     RDU_WIDTHS,
+    VOCABULARY,
+    WSE_BUSY,
     WSE_ELEMENTS,
     WSE_RATES,
     WSE_STREAMING,
@@ -34,6 +36,16 @@ MODELS = {
     "llama-3.1-70b": (70.55e9, 80.0, 8192.0, 1024.0),
     "mistral-7b": (7.25e9, 32.0, 4096.0, 1024.0),
 }
+
+
+GPT2_WIDTH, GPT2_LENGTH = 768.0, 1024.0
+GPT2_FLOPS = {
+    "fc": 3.0 * 2.0 * GPT2_LENGTH * 4.0 * GPT2_WIDTH**2,
+    "attention": 3.0 * (2.0 * GPT2_LENGTH * 4.0 * GPT2_WIDTH**2 + 4.0 * GPT2_LENGTH**2 * GPT2_WIDTH),
+    "emb_fc": 3.0 * 2.0 * GPT2_LENGTH * GPT2_WIDTH * VOCABULARY,
+}
+"""FLOPs of a kernel for one sample in training (1,024 tokens, which its report does not state): one of two feed-forward
+matrices, a layer's projections and attention, the head."""
 
 
 def rdu_serving(rows: Sequence[Row]) -> list[Table]:
@@ -127,7 +139,8 @@ def wse_depth(rows: Sequence[Row]) -> list[Table]:
 
 
 def wse_kernels(rows: Sequence[Row]) -> list[Table]:
-    """Utilisation of matrix kernels against the width of the model, by kernel class, averaged over elements."""
+    """Utilisation of matrix kernels against the width of the model by kernel class, and rates of GPT-2's kernels."""
+    busy = Table(WSE_BUSY, "gpt-2")
     widths = {"gpt2_compile_report.txt": 768.0, "compile_report_7.txt": 256.0, "compile_report_11.txt": 256.0}
     tables = {"fc": Table(WSE_UTILISATION, "fc"), "attention": Table(WSE_UTILISATION, "attention")}
     for row in rows:
@@ -136,4 +149,8 @@ def wse_kernels(rows: Sequence[Row]) -> list[Table]:
         kind = next((kind for kind in tables if name.startswith(kind)), None)
         if kind is not None and "." not in name and elements and share and width:
             tables[kind].rows.append((width, elements, share / 100.0))
-    return [table for table in tables.values() if table.rows]
+        flops = next((GPT2_FLOPS[start] for start in GPT2_FLOPS if name.startswith(start)), None)
+        rate = row.optional("samples_per_s")
+        if width == GPT2_WIDTH and flops and "." not in name and elements and share and rate:
+            busy.rows.append((flops, elements, share / 100.0, rate))
+    return [table for table in (*tables.values(), busy) if table.rows]

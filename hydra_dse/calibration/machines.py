@@ -4,7 +4,8 @@
   the units that the busiest section uses.  SN40L takes sections from it; its serving rows give prompts and decode.
 - GC200: a GPT of 117 M parameters over four IPUs; the layers on each are not stated, so the published layout of the
   same model on Bow, four on the fullest, is assumed.  Bow takes share and fixed part: its clock is in its peak.
-- WSE-2: kernels of compile reports (resident), of which a compilation fills a share; published steps (streaming).
+- WSE-2: kernels of compile reports (resident), of which a compilation fills a share, at the FLOPs that GPT-2's kernels
+  do while they are busy; published steps (streaming).
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ def _same(found: Fits, name: str, source: str, basis: str = "fitted") -> FittedV
 
 def _scaled(part: ParameterSection, factor: float, source: str, basis: str = "fitted") -> FittedValue:
     return FittedValue(part.value * factor, part.low * factor, part.high * factor, basis, source)
+
+
+def _product(one: ParameterSection, two: ParameterSection, source: str) -> FittedValue:
+    """Two factors; their intervals are multiplied, an upper bound of the width."""
+    return FittedValue(one.value * two.value, one.low * two.low, one.high * two.high, "fitted", source)
 
 
 def _inverse(part: ParameterSection, factor: float, source: str) -> FittedValue:
@@ -133,8 +139,9 @@ def _resident(fits: FittedChips) -> dict[str, FittedValue]:
     rates, elements = (_parameters(fits, "wse-2", f"wse-{name}-width-256") for name in ("rates", "elements"))
     base, layer, full = elements["base"].value, elements["layer"].value, rates["full_layers"]
     low, value, high = (min((base + n * layer) / TOTAL_ELEMENTS, 1.0) for n in (full.low, full.value, full.high))
+    busy = _parameters(fits, "wse-2", "wse-busy-gpt-2")["busy"]
     found = {
-        "share": _same(kernels, "share", "wse-utilisation-fc"),
+        "share": _product(kernels["share"], busy, "wse-utilisation-fc and wse-busy-gpt-2"),
         "half_width": _same(kernels, "half_width", "wse-utilisation-fc"),
         "cores": FittedValue(TOTAL_ELEMENTS, TOTAL_ELEMENTS, TOTAL_ELEMENTS, "measured", "compile reports"),
         "allocated": FittedValue(value, low, high, "fitted", "wse-elements and wse-rates, width 256"),

@@ -57,6 +57,23 @@ def test_sections_of_an_rdu_take_the_time_of_its_published_runs(layers: int, dev
     assert profile.step_s == pytest.approx(device_s + host_s, rel=0.05)
 
 
+def test_a_resident_gpt2_runs_near_the_rate_of_its_compile_report() -> None:
+    """860.3 samples/s; the fit saw what its kernels do while busy, not which share of the elements each has."""
+    [profile] = swept("wse-2", f"{GPT2},batch=2048")
+    assert 1 / 1.4 < profile.samples_per_s / 860.3 < 1.4
+
+
+def test_a_decode_step_on_rdus_pays_for_every_kv_head_of_every_sequence() -> None:
+    few, many = (
+        swept("sn40l", f"layers=32,hidden=4096,kv_width={width},batch=16,sequence=128", "decode")[0].device_s
+        for width in (1024, 4096)
+    )
+    entry = next(fit for fit in load_machine_fits("sn40l") if fit.phase == "decode").value("entry")
+    # 24 heads of 128 more in 32 layers, and the wider projections and caches that come with them.
+    assert many - few == pytest.approx(16 * 24 * 32 * entry, rel=0.6)
+    assert many - few > 16 * 24 * 32 * entry
+
+
 def test_operators_in_turn_take_the_time_of_the_other_compile_mode() -> None:
     [profile] = swept("sn30", "layers=36,hidden=1600,batch=16,vocabulary=50257,mode=kernels")
     assert profile.device_s == pytest.approx(9.626, rel=0.03)

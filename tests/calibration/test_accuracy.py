@@ -223,6 +223,16 @@ def test_streamed_weights_on_the_wafer_with_a_model_left_out() -> None:
     assert held.mean <= 0.20
 
 
+def test_kernels_of_a_compile_report_do_less_than_half_of_the_peak_while_they_are_busy() -> None:
+    """From GPT-2's report: the head, 3 · 2 · 1,024 · 768 · 50,257 FLOPs 862 times a second on 65,604 elements."""
+    by_hand = 6.0 * 1024 * 768 * 50_257 * 862.0 / (65_604 * 0.97 * 7.5e15 / 850_000)
+    found = FITS.chips["wse-2"]["wse-busy-gpt-2"]
+    assert by_hand == pytest.approx(0.364, abs=0.002)
+    assert 0.3 < found.parameters["busy"].value < 0.5
+    assert found.held_out is not None
+    assert found.held_out.median < 0.4
+
+
 def test_the_busiest_section_and_the_host_of_an_rdu_with_a_run_left_out() -> None:
     for key, worst in (("rdu-allocation-o3", 0.21), ("rdu-host-o3", 0.10), ("rdu-host-o0", 0.20)):
         held = leave_out(shipped("sn30", key))
