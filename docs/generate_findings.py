@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from findings_pages import placement
+from findings_pages import contexts, engines, gpus, placement
 from findings_pages.run import Row, Run, stored_rows
 
 from hydra_dse.studies.comparison.ratios import summarise
@@ -19,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 
 FRACTIONS = tuple(f"ttft_at_{share}_of_{whose}" for whose in ("reference", "own") for share in (0.3, 0.5, 0.7, 0.8))
 
+PARTS = (placement, engines, gpus, contexts)
+"""Modules of the further parts of the page."""
 RUNS = {
     "prior-art": Run(
         "prior-art.csv",
@@ -68,7 +70,7 @@ RUNS = {
         "Nemotron-H-4B, two workloads, 128 rows, on the estimator",
         True,
     ),
-    **placement.RUNS,
+    **{name: run for part in PARTS for name, run in part.RUNS.items()},
 }
 FEW = 6
 """Loads below which a bootstrap over loads is called what it is."""
@@ -187,33 +189,6 @@ def effects() -> Iterator[str]:
         )
 
 
-def placed() -> Iterator[str]:
-    """What placements are worth."""
-    yield from section(
-        "placement-gap",
-        "How far placements are from the optimum",
-        "Mean plus worst link load relative to the exact optimum, which is found by enumeration that shares only the "
-        "routes with the placement's code. Nine slots, mean over packages with its 95 % bootstrap interval. Annealing "
-        "starts from a random placement and takes 4,000 steps.",
-        list(placement.gaps("placement-gap.csv", True)),
-    )
-    yield from section(
-        "placement-24",
-        "Placements of 24 tiles",
-        "The same on 24 slots (irregular: 20), where the optimum is not known: relative to the communication-aware "
-        "placement, below 1 is better than it. CPU times without those of layouts, which equal counts share.",
-        list(placement.gaps("placement-24.csv", False)),
-    )
-    yield from section(
-        "placement-effect",
-        "What a placement is worth in service",
-        "A package of HYDRA's front under every placement, simulated with the same requests: ratios to the "
-        "communication-aware placement with 95 % intervals over replications, of random placements over draws. TTFT at "
-        "0.8 of the least saturation among the placements of a package.",
-        list(placement.effects()),
-    )
-
-
 def page() -> str:
     """The page."""
     lines = [
@@ -270,7 +245,8 @@ def page() -> str:
         "batching and task map drawn too.",
         list(effects()),
     )
-    lines += placed()
+    for study in (one for part in PARTS for one in part.STUDIES):
+        lines += section(study.name, study.title, study.text, list(study.body()))
     return "\n".join(lines) + "\n"
 
 

@@ -33,9 +33,9 @@ _REQUESTS_PER_S = "saturation_requests_per_s"
 class Effort:
     """How much is simulated."""
 
-    requests: int = 400
+    requests: int = 200
     replications: int = 3
-    draws: int = 8
+    draws: int = 6
     steps: int = 4000
 
 

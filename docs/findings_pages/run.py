@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,20 @@ class Run:
     covers: str
     partial: bool
     reference: str = "co-design"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A part of the page: the stored result `name` with what it means.
+
+    Attributes:
+        body: lines of the page below the command.
+    """
+
+    name: str
+    title: str
+    text: str
+    body: Callable[[], Iterator[str]]
 
 
 def stored_rows(file: str) -> list[Row]:

@@ -1,0 +1,65 @@
+"""The best die mix by length of the context, and what state has to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from findings_pages.run import Row, Run, Study, stored_rows
+
+RUNS = {
+    "contexts": Run(
+        "contexts.csv",
+        "python -m benchmarks.context_mixes --out contexts.csv",
+        "all 710 packages of hydra-24 with every batch limit, links of 512 GB/s, on the estimator",
+        False,
+        "the best package of 1k tokens",
+    )
+}
+OUTPUT, REASONING_CONTEXT = 256, 1024 + 16384 // 2
+
+
+def table() -> Iterator[str]:
+    """The best package of every context, and what lies within 2 % of it."""
+    heads = [
+        "model",
+        "prompt",
+        "HBM",
+        "Ap",
+        "Ad",
+        "Mp",
+        "Md",
+        "batch limit",
+        "saturation, tokens/s",
+        "mixes within 2 %",
+    ]
+    heads += ["their stacks", "their prefill dies", "their attention dies", "the best of 1k keeps"]
+    yield "| " + " | ".join([*heads, "KV / state of a sequence"]) + " |"
+    yield "|" + "---|" * (len(heads) + 1)
+    for row in stored_rows("contexts.csv"):
+        cells = [row["kind"], row["context"], *(row[name] for name in ("hbm", "Ap", "Ad", "Mp", "Md", "max_batch"))]
+        cells += [f"{float(row['saturation_tokens_per_s']):,.4g}", row["mixes_near"], _range(row, "hbm", 1.0, "")]
+        cells += [_range(row, "prefill_share", 100.0, " %"), _range(row, "attention_share", 100.0, " %")]
+        yield "| " + " | ".join([*cells, f"{float(row['first_keeps']):.2f}", _balance(row)]) + " |"
+
+
+def _range(row: Row, name: str, factor: float, unit: str) -> str:
+    low, high = (f"{factor * float(row[f'{name}:{end}']):.0f}" for end in ("low", "high"))
+    return f"{low}{unit}" if low == high else f"{low}–{high}{unit}"
+
+
+def _balance(row: Row) -> str:
+    """Bytes of KV over those of state, of a sequence in the middle of its answer."""
+    tokens = REASONING_CONTEXT if row["context"] == "reasoning" else int(row["context"]) + OUTPUT // 2
+    state = float(row["state_bytes"])
+    return f"{float(row['kv_bytes_per_token']) * tokens / state:.2g}" if state else "no state"
+
+
+STUDIES = (
+    Study(
+        "contexts",
+        "How the best die mix moves with the context",
+        "Highest estimated saturation over all packages. Mixes within 2 % of the best are not told apart. The last "
+        "column is the KV cache of a sequence over its recurrent state.",
+        table,
+    ),
+)

@@ -1,0 +1,61 @@
+"""Fixed GPUs beside the co-designed package, at native size and node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from findings_pages.run import Row, Run, Study, span, stored_rows
+
+RUNS = {
+    "gpus": Run(
+        "gpus.csv",
+        "hydra-dse compare gpus --set search.trials=240 --set 'models=[nemotronh-4b]' --set simulation.requests=300",
+        "Nemotron-H-4B, 240 designs a search (the file: 600), 300 requests a run (400)",
+        True,
+    )
+}
+
+
+def table() -> Iterator[str]:
+    """Figures and ratios of every contender."""
+    heads = [
+        "workload",
+        "contender",
+        "node, nm",
+        "highest rate, req/s",
+        "power, W",
+        "rate",
+        "per W",
+        "per USD of making",
+    ]
+    yield "| " + " | ".join([*heads, "per mm²", "per mm² at equal transistors", "at squared feature size"]) + " |"
+    yield "|" + "---|" * 11
+    rows = stored_rows("gpus.csv")
+    for row in rows:
+        reference = next(one for one in rows if (one["contender"], one["workload"]) == ("co-design", row["workload"]))
+        cells = [row["workload"], row["contender"], f"{float(row['node_nm']):g}"]
+        cells += [f"{float(row['max_rate_requests_per_s']):,.3g}", f"{float(row['power_w']):,.0f}"]
+        names = ("max_rate", "max_rate_per_w", "max_rate_per_usd", "max_rate_per_mm2", "max_rate_per_iso_mm2")
+        cells += [span(row, f"ratio:{name}") for name in names]
+        yield "| " + " | ".join([*cells, f"{_squared(row, reference):.2f}"]) + " |"
+
+
+def _squared(row: Row, reference: Row) -> float:
+    """Ratio per mm² where area counts as the square of the feature size."""
+    mine, others = float(row["node_nm"]), float(reference["node_nm"])
+    return float(row["ratio:max_rate_per_mm2"]) * (mine / others) ** 2
+
+
+STUDIES = (
+    Study(
+        "gpus",
+        "Beside GPUs",
+        "Products at their native size and node beside the co-designed package of 22-nm dies, which has 24 tiles and "
+        "batch limits up to 64 (GPUs: 512); highest rate under one SLO as ratios to the package's. The last two "
+        "columns divide by area as if all were of one node, by transistors of products (22 to 4 nm: a factor of 5.6) "
+        "and by the square of the feature size (30): between them lies what a package of the GPUs' node would be "
+        "compared with, and under arXiv summaries they differ in sign. Energy is that of each node. Cost is that of "
+        "making 100,000 packages by the cost model, with masks and design of 4 nm, not a price.",
+        table,
+    ),
+)
