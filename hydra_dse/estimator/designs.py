@@ -19,7 +19,7 @@ from hydra_dse.estimator.pieces import estimate_pieces
 from hydra_dse.estimator.stationary_floor import applies, steady, with_floor
 from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import residents_of
+from hydra_dse.mapping import residents_of, seen_by
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement import place_design
 from hydra_dse.profile import build_profile, kind_of
@@ -74,7 +74,7 @@ def estimate_designs(
     course = pieces(workload)
     cached = {row for row, design in enumerate(placed) if row not in failed and reuses(design, workload)}
     for row in sorted(cached):
-        profile = build_profile([residents_of(placed[row], models)[0].design], models[0], calibration)
+        profile = build_profile([seen_by(placed[row], models[0])], models[0], calibration)
         if profile.violations and profile.violations[0]:
             cached.discard(row)
             continue
@@ -86,7 +86,7 @@ def estimate_designs(
             if len(kinds) > 1:
                 found = estimate_models(mine, workload, kinds, course, calibration, percentiles, max_rate)
             else:
-                alone = [residents_of(design, models)[0].design for design in mine]
+                alone = [seen_by(design, models[0]) for design in mine]
                 profile = build_profile(alone, models[0], calibration)
                 heat = HeatModel(alone) if temperature else None
                 found = _estimated(profile, workload, course, calibration, percentiles, max_rate, heat)

@@ -26,6 +26,7 @@ from hydra_dse.estimator.transient import Transient, critical, follow, ramp, set
 FloatArray = NDArray[np.float64]
 
 WAIT_EDGES = (0.0, 0.08, 0.18, 0.3, 0.42, 0.54, 0.66, 0.78, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0)
+ROUNDING = 2.0**-52
 WAIT_WEIGHTS = np.diff(WAIT_EDGES)
 
 
@@ -40,7 +41,10 @@ def arrival_root(load: FloatArray, scv: float) -> FloatArray:
         value = np.exp(-gap) if scv < 1e-9 else (1.0 + gap * scv) ** (-1.0 / scv)
         slope = value / rho / (1.0 if scv < 1e-9 else 1.0 + gap * scv)
         # Newton on value − σ; the root below 1 is approached from either side because value is convex.
+        before = sigma
         sigma = bounded(sigma - (value - sigma) / np.minimum(slope - 1.0, -1e-9), 0.0, 1.0 - 1e-12)
+        if not (np.abs(sigma - before) > ROUNDING).any():
+            break
     return np.asarray(sigma)
 
 

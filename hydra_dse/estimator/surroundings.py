@@ -10,6 +10,7 @@ FloatArray = NDArray[np.float64]
 # Least drift to empty that the surroundings leave on average: near it a queue is as long as what ends it allows.
 LEAST_DRIFT = 0.002
 STEPS = 12
+CONVERGED = 1e-14
 
 
 def modulated_load(load: FloatArray, diffusion: FloatArray, per_s: FloatArray, weight: FloatArray) -> FloatArray:
@@ -38,6 +39,8 @@ def modulated_load(load: FloatArray, diffusion: FloatArray, per_s: FloatArray, w
         near = reach + mean
         value = (share * (reach**2 / near - lost)).sum(axis=1, keepdims=True)
         slope = -(share * (reach / near) ** 2).sum(axis=1, keepdims=True)
-        mean = np.maximum(mean - value / slope, 0.0)
+        before, mean = mean, np.maximum(mean - value / slope, 0.0)
+        if not (np.abs(mean - before) > CONVERGED * mean).any():
+            break
     each = np.maximum(mean - lost + reach**2 / (reach + mean), 1e-300)
     return np.asarray(np.minimum(1.0 - noise / (2.0 * each), 1.0 - 1e-9))

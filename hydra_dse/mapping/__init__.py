@@ -19,7 +19,7 @@ from hydra_dse.mapping.nouns import (
     Transfer,
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
-from hydra_dse.mapping.residents import Resident, residents_of, residents_violations
+from hydra_dse.mapping.residents import Resident, residents_of, residents_violations, seen_by
 from hydra_dse.mapping.roles import RolePlan, role_plan, swapped, switch_traffic
 from hydra_dse.mapping.stages import block_names
 from hydra_dse.mapping.violations import die_violations, mapping_violations, memory_violations
@@ -63,6 +63,7 @@ __all__ = [
     "residents_of",
     "residents_violations",
     "role_plan",
+    "seen_by",
     "speed_of",
     "swapped",
     "switch_traffic",

@@ -42,6 +42,14 @@ class Resident:
         return bool(self.dies[pool] & other.dies[other_pool])
 
 
+def seen_by(design: Design, model: Model) -> Design:
+    """The design as its only model sees it: restricted to the dies that the mapping gives to the model."""
+    mapping, only = design.mapping, design.mapping.models.get(model.name, ())
+    if not mapping.models and mapping.only == only:
+        return design
+    return replace(design, mapping=replace(mapping, models={}, only=only))
+
+
 def residents_of(design: Design, models: Sequence[Model]) -> tuple[Resident, ...]:
     """Return the design as each model sees it, in their order.
 

@@ -13,7 +13,7 @@ from hydra_dse import extensions
 from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
-from hydra_dse.mapping import reference_traffic, residents_of, token
+from hydra_dse.mapping import reference_traffic, residents_of, seen_by, token
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.added import slots_of
 from hydra_dse.placement.assignment import assign
@@ -156,9 +156,11 @@ def _place(design: Design, models: tuple[Model, ...], seed: int, slots: tuple[in
     violations = room_violations(Problem(design.package, np.zeros((0, 0))))
     if violations:
         return Outcome(None, violations)
-    seen = residents_of(design, models)
-    demand = sum(reference_traffic(part.design, part.model) for part in seen[1:])
-    demand = reference_traffic(seen[0].design, seen[0].model) + demand
+    if len(models) == 1:
+        demand = reference_traffic(seen_by(design, models[0]), models[0])
+    else:
+        first, *others = [reference_traffic(part.design, part.model) for part in residents_of(design, models)]
+        demand = first + sum(others)
     return place(design.package, demand, design.placement_algorithm, seed, slots)
 
 

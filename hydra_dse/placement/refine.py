@@ -42,12 +42,12 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
     if not len(first):
         return slots
     slots = slots.copy()
-    shares = problem.shares
+    swaps = _Swaps(problem.shares, first, second, len(pattern.routes.links))
     paths = pattern.pair_links[slots[:, None], slots]
-    loads = np.einsum("ijl,ij->l", paths, shares)
+    loads = np.einsum("ijl,ij->l", paths, problem.shares)
     cost = float(smooth_cost(loads))
     for _ in range(MAX_SWAPS):
-        swapped = loads_after_swaps(shares, paths, loads, first, second)
+        swapped = swaps.loads(paths, loads)
         costs = smooth_cost(swapped)
         if problem.fits is not None:
             costs[~_both_fit(problem.fits, slots, first, second)] = np.inf
@@ -58,8 +58,38 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
         slots[pair] = slots[pair[::-1]]
         paths[pair] = paths[pair[::-1]]
         paths[:, pair] = paths[:, pair[::-1]]
-        loads, cost = swapped[best], float(costs[best])
+        loads, cost = swapped[best].copy(), float(costs[best])
     return slots
+
+
+class _Swaps:
+    """`loads_after_swaps` of one traffic again and again: the same sums in the same order, in arrays that stay."""
+
+    def __init__(self, shares: Float32Array, first: IntArray, second: IntArray, links: int) -> None:
+        count = len(shares)
+        self._shares, self._turned = shares, shares.T
+        self._there, self._back = first * count + second, second * count + first
+        self._own = first * (count + 1), second * (count + 1)
+        self._both = (shares + shares.T)[first, second, None]
+        self._moved, self._more = np.empty((2, count, count, links), dtype=np.float32)
+        self._sum, self._part = np.empty((2, len(first), links), dtype=np.float32)
+
+    def loads(self, paths: Float32Array, loads: Float32Array) -> Float32Array:
+        """Link loads after each swap, shape (swaps, links); overwritten by the next call."""
+        np.matmul(self._shares, paths, out=self._moved)
+        np.matmul(self._turned, paths.swapaxes(0, 1), out=self._more)
+        self._moved += self._more
+        flat, moved = (table.reshape(-1, table.shape[2]) for table in (paths, self._moved))
+        found, part = self._sum, self._part
+        np.take(flat, self._there, axis=0, out=found, mode="clip")
+        found += np.take(flat, self._back, axis=0, out=part, mode="clip")
+        found *= self._both
+        found += np.take(moved, self._back, axis=0, out=part, mode="clip")
+        found += np.take(moved, self._there, axis=0, out=part, mode="clip")
+        for own in self._own:
+            found -= np.take(moved, own, axis=0, out=part, mode="clip")
+        found += loads
+        return found
 
 
 def loads_after_swaps(
@@ -93,7 +123,8 @@ def smooth_cost(loads: Float32Array) -> Float32Array:
     power = np.square(loads)
     np.square(power, out=power)
     np.square(power, out=power)
-    cost: Float32Array = loads.mean(axis=-1) + WORST_LINK_WEIGHT * np.sqrt(np.sqrt(np.sqrt(power.sum(axis=-1))))
+    mean = loads.sum(axis=-1) / loads.shape[-1]  # what `mean` does, without its checks
+    cost: Float32Array = mean + WORST_LINK_WEIGHT * np.sqrt(np.sqrt(np.sqrt(power.sum(axis=-1))))
     return cost
 
 

@@ -24,7 +24,8 @@ from hydra_dse.studies.restarting import RestartingPool
 
 Result = TypeVar("Result")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-_TASK_DESIGNS = 96
+_TASKS = 8
+_TASK_DESIGNS, _MOST_DESIGNS = 96, 384
 
 
 class ScorerFactory(Protocol):
@@ -132,7 +133,8 @@ def score_in(pool: Executor, factory: ScorerFactory, groups: Sequence[Sequence[P
     """Score groups of points, one table per group, in order.
 
     Groups are packed into tasks by their sizes alone, never by the number of workers: what is computed in one
-    vectorised call, and so every bit of the result, is the same for any pool.
+    vectorised call, and so every bit of the result, is the same for any pool.  Of many designs a task takes more: the
+    cost of a call is shared by all of its designs.
     """
     tasks = _packed(groups)
     futures = [pool.submit(_score, factory, [list(groups[index]) for index in task]) for task in tasks]
@@ -141,9 +143,10 @@ def score_in(pool: Executor, factory: ScorerFactory, groups: Sequence[Sequence[P
 
 def _packed(groups: Sequence[Sequence[Point]]) -> list[list[int]]:
     tasks: list[list[int]] = []
-    size = _TASK_DESIGNS
+    room = min(max(sum(len(group) for group in groups) // _TASKS, _TASK_DESIGNS), _MOST_DESIGNS)
+    size = room
     for index, group in enumerate(groups):
-        if size + len(group) > _TASK_DESIGNS:
+        if size + len(group) > room:
             tasks.append([])
             size = 0
         tasks[-1].append(index)

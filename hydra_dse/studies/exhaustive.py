@@ -19,7 +19,7 @@ from hydra_dse.studies.estimating import EstimatorOf
 from hydra_dse.studies.executor import ScorerFactory, executor, score_in
 from hydra_dse.studies.progress import SweepProgress, SweepState
 
-_OUTER_AT_A_TIME = 32
+_OUTER_AT_A_TIME = 128
 _MARGIN = 0.1
 
 

@@ -8,6 +8,7 @@ a queue that is fast against a window can follow the record instead of a fitted 
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -68,7 +69,21 @@ def pieces(workload: Workload, cached_tokens: IntArray | None = None) -> tuple[P
     """The pieces of a workload in order of time; one of infinite duration where it is stationary.
 
     `cached_tokens` of each recorded request are not computed: its lengths say so, and its path leaves them out.
+    Those of the last few workloads, by identity, are remembered: task after task is estimated under the same.
     """
+    if cached_tokens is not None:
+        return _pieces(workload, cached_tokens)
+    known = next((found for own, found in _remembered if own is workload), None)
+    if known is None:
+        known = _pieces(workload, None)
+        _remembered.append((workload, known))
+    return known
+
+
+_remembered: deque[tuple[Workload, tuple[Piece, ...]]] = deque(maxlen=4)
+
+
+def _pieces(workload: Workload, cached_tokens: IntArray | None) -> tuple[Piece, ...]:
     if workload.replay is not None and isinstance(workload.arrivals, Replay):
         cached = np.zeros(0, dtype=np.int64) if cached_tokens is None else cached_tokens
         return _windows(_Recorded(workload, workload.arrivals, workload.replay, cached))
