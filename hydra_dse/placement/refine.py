@@ -42,7 +42,7 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
     if not len(first):
         return slots
     slots = slots.copy()
-    swaps = _Swaps(problem.shares, first, second, len(pattern.routes.links))
+    swaps = Swaps(problem.shares, first, second, len(pattern.routes.links))
     paths = pattern.pair_links[slots[:, None], slots]
     loads = np.einsum("ijl,ij->l", paths, problem.shares)
     cost = float(smooth_cost(loads))
@@ -62,7 +62,7 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
     return slots
 
 
-class _Swaps:
+class Swaps:
     """`loads_after_swaps` of one traffic again and again: the same sums in the same order, in arrays that stay."""
 
     def __init__(self, shares: Float32Array, first: IntArray, second: IntArray, links: int) -> None:

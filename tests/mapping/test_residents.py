@@ -9,7 +9,7 @@ import pytest
 from hydra_dse.config import load_design, load_model
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
-from hydra_dse.mapping import map_design, operands_of, residents_of, residents_violations
+from hydra_dse.mapping import map_design, operands_of, residents_of, residents_violations, seen_by
 
 MODELS = [load_model(name) for name in ("nemotron-h-8b", "llama-3.1-8b")]
 DESIGN = load_design("hydra-24-nemotron-chat")
@@ -24,6 +24,13 @@ def test_one_model_sees_the_design_as_it_is() -> None:
     [resident] = residents_of(DESIGN, MODELS[:1])
     assert resident.design == DESIGN
     assert resident.cache_bytes == map_design(DESIGN, MODELS[0]).memory.cache_bytes
+    assert seen_by(DESIGN, MODELS[0]) is DESIGN
+
+
+def test_a_model_with_dies_of_its_own_sees_those_whether_others_are_served_or_not() -> None:
+    apart = mapped_to(nemotron_h_8b=("Mp", "Md"), llama_3_1_8b=("Ap", "Ad"))
+    for model in MODELS:
+        assert seen_by(apart, model) == residents_of(apart, [model])[0].design
 
 
 def test_weights_of_both_models_leave_the_cache_memory() -> None:

@@ -15,7 +15,7 @@ from hydra_dse.network_load import LinkLoad
 from hydra_dse.placement import WORST_LINK_WEIGHT, Problem, place, placement_violations
 from hydra_dse.placement.assignment import hop_change
 from hydra_dse.placement.patterns import Pattern
-from hydra_dse.placement.refine import loads_after_swaps
+from hydra_dse.placement.refine import Swaps, loads_after_swaps
 from hydra_dse.routing import build_topology
 from tests.placement.pieces import mesh, package, random_traffic
 
@@ -106,6 +106,9 @@ def test_loads_after_a_swap_equal_routing_the_swapped_placement(seed: int, leaf:
     first, second = np.triu_indices(8, k=1)  # dies only: the layout stays
     paths = pattern.pair_links[slots[:, None], slots]
     predicted = loads_after_swaps(problem.shares, paths, problem.loads(pattern, slots), first, second)
+    kept = Swaps(problem.shares, first, second, paths.shape[2])
+    for _ in range(2):  # its arrays are used again
+        assert np.array_equal(kept.loads(paths, problem.loads(pattern, slots)), predicted)
     for row, (i, j) in enumerate(zip(first, second, strict=True)):
         swapped = slots.copy()
         swapped[[i, j]] = swapped[[j, i]]

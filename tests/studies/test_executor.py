@@ -63,6 +63,13 @@ def test_groups_share_a_call_by_their_sizes_alone():
     assert [table.metrics["company"][0] for table in tables] == [80, 80, 40, 100, 6]
 
 
+def test_of_many_designs_a_call_takes_an_eighth_but_no_more_than_a_block():
+    for groups, each in ((80, 240), (400, 384)):
+        with executor(1) as pool:
+            tables = score_in(pool, Company(), [[object()] * 24] * groups)  # type: ignore[arg-type]
+        assert tables[0].metrics["company"][0] == each
+
+
 def test_an_error_in_a_task_arrives_with_its_result():
     with executor(1) as pool:
         future = pool.submit(_fail)

@@ -37,6 +37,13 @@ def record(times, prompt, output=None):
     return Workload("replay", (MODEL,), Replay(rows.arrival_s), kinds, replay=rows)
 
 
+def test_pieces_of_a_workload_are_found_once_and_those_of_an_equal_one_are_equal():
+    first, second = (Workload("calm", (MODEL,), poisson(2.0), ONE) for _ in range(2))
+    assert pieces(first) is pieces(first)
+    assert pieces(first)[0].arrivals == pieces(second)[0].arrivals
+    assert pieces(first)[0].arrivals.rate_per_s == 2.0
+
+
 def swing(count=6000):
     """A record whose rate doubles and whose prompts triple half way."""
     rng = derive(3, "swing")
