@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hydra_dse.calibration.dataflow_forms import (
@@ -20,7 +21,7 @@ from hydra_dse.calibration.dataflow_forms import (
     WSE_UTILISATION,
 )
 from hydra_dse.calibration.rows import Row, Table
-from hydra_dse.errors import Fault, InputError
+from hydra_dse.errors import Fault, InputError, did_you_mean
 
 MS = 1e-3
 AT_TARGET = 0.98
@@ -28,14 +29,24 @@ WAITING = 50.0
 """Compute utilisation, in percent, below which kernels mostly wait for transport."""
 # Parameters, layers, width, KV heads × head width of models that serving tables name.
 MODELS = {
-    "meta-llama-3-8b": (8.03e9, 32.0, 4096.0, 1024.0),
-    "llama-3.1-8b": (8.03e9, 32.0, 4096.0, 1024.0),
-    "llama-2-7b-hf": (6.74e9, 32.0, 4096.0, 4096.0),
     "llama-2-7b": (6.74e9, 32.0, 4096.0, 4096.0),
     "llama-2-13b": (13.02e9, 40.0, 5120.0, 5120.0),
+    "llama-2-70b": (68.98e9, 80.0, 8192.0, 1024.0),
+    "llama-3-8b": (8.03e9, 32.0, 4096.0, 1024.0),
+    "llama-3-70b": (70.55e9, 80.0, 8192.0, 1024.0),
+    "llama-3.1-8b": (8.03e9, 32.0, 4096.0, 1024.0),
     "llama-3.1-70b": (70.55e9, 80.0, 8192.0, 1024.0),
+    "llama-3.1-405b": (405.85e9, 126.0, 16384.0, 1024.0),
+    "llama-3.2-3b": (3.21e9, 28.0, 3072.0, 1024.0),
+    "llama-3.3-70b": (70.55e9, 80.0, 8192.0, 1024.0),
     "mistral-7b": (7.25e9, 32.0, 4096.0, 1024.0),
+    "qwen2-7b": (7.62e9, 28.0, 3584.0, 512.0),
+    "qwen2-72b": (72.71e9, 80.0, 8192.0, 1024.0),
+    "qwen2.5-7b": (7.62e9, 28.0, 3584.0, 512.0),
+    "qwen2.5-72b": (72.71e9, 80.0, 8192.0, 1024.0),
 }
+_EDITION = re.compile(r"^meta-|-(hf|instruct|chat|it|base|v\d+(\.\d+)?)(?=-|$)")
+"""What names of editions add to the name of a shape."""
 
 
 GPT2_WIDTH, GPT2_LENGTH = 768.0, 1024.0
@@ -56,11 +67,11 @@ def rdu_serving(rows: Sequence[Row]) -> list[Table]:
         if latency is None:
             continue
         name = row.text("model").rsplit("/", 1)[-1].lower()
-        if name not in MODELS:
-            known = ", ".join(MODELS)
-            message = f"no shape of model {name!r}; known: {known}"
+        shape = _EDITION.sub("", name)
+        if shape not in MODELS:
+            message = f"no shape of model {name!r}{did_you_mean(shape, MODELS)}; known: {', '.join(MODELS)}"
             raise InputError(Fault(message, file=row.file, line=row.line, path="model"))
-        parameters, layers, width, kv_width = MODELS[name]
+        parameters, layers, width, kv_width = MODELS[shape]
         load = (row.number("input_tokens"), row.number("output_tokens"), row.number("batch_size"))
         model = (2.0 * parameters, 4.0 * kv_width * layers, parameters, layers, width)
         table = tables.setdefault(name, Table(RDU_SERVING, name))

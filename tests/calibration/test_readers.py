@@ -119,3 +119,10 @@ def test_our_own_tables_are_read_with_their_constants(tmp_path: Path) -> None:
 def test_a_fault_in_our_own_table_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_measurements(written(tmp_path, "own.yaml", TABLE.replace(old, new)))
+
+
+@pytest.mark.parametrize("name", ["meta-llama/Meta-Llama-3-8B-Instruct", "Llama-3-8B", "org/llama-3-8b-hf"])
+def test_editions_of_a_model_have_its_shape(tmp_path: Path, name: str) -> None:
+    head = "model,rdu_count,input_tokens,output_tokens,batch_size,end_to_end_latency_s\n"
+    (rows,) = read_profile(written(tmp_path, "sn40l.csv", head + f"{name},8,128,128,1,0.2\n"), "sn40l")
+    assert rows.columns["kv_bytes"][0] == 2 * 2 * 1024 * 32  # keys and values in 16 bits of 8 heads of 128
