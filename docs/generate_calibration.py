@@ -61,6 +61,7 @@ PUBLISHED = (
 SERVED = "serving/h100_7b_ssm_vs_transformer.csv"
 CARRIED = (
     "gemm-bf16",
+    "gemm-fp8",
     "prefill-attention",
     "decode-attention",
     "recurrent-scan-gdn",
