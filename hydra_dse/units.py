@@ -95,6 +95,12 @@ _ALL = (
         {f"{unit}/mm": factor for unit, factor in _BYTES_PER_S.items()},
         ("TB/s/mm", "GB/s/mm", "MB/s/mm", "B/s/mm"),
     ),
+    Dimension(
+        "bytes_per_s_per_mm2",
+        "a bandwidth per silicon area",
+        {f"{unit}/{area}": factor for unit, factor in _BYTES_PER_S.items() for area in ("mm2", "mm²", "mm^2")},
+        ("TB/s/mm2", "GB/s/mm2", "MB/s/mm2", "B/s/mm2"),
+    ),
     Dimension("usd", "an amount of money", {"USD": 1.0, "$": 1.0, "kUSD": 1e3}, ("USD",)),
     Dimension("share", "a share", {"%": 0.01}, ("%",), bare=True),
     Dimension("count", "a count", {}, (), bare=True),

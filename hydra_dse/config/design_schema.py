@@ -90,10 +90,24 @@ class PackageSection(Section):
     technology: Name | None = None
 
 
+class FabricSection(Section):
+    """Links between packages: `links` between each two (or of each to a switch) of a `bandwidth` per direction each.
+
+    `class` names a class of links, whose latency `latency` replaces.
+    """
+
+    class_: Name = Field(alias="class")
+    bandwidth: Annotated[BytesPerSecond, Field(gt=0)]
+    latency: Annotated[Seconds, Field(ge=0)] | None = None
+    links: Annotated[PositiveCount, Field(le=16)] = 1
+    topology: Literal["direct", "switch"] = "direct"
+
+
 class DieGroupSection(Section):
     """Equal dies: a library name or the path of a die's file, how many, and what they serve.
 
-    `links` gives a composed die more or fewer NoI links than its recipe has (six on a hexagonal grid).
+    `links` gives a composed die more or fewer NoI links than its recipe has (six on a hexagonal grid); `package` names
+    one of several packages.
     """
 
     chiplet: Name
@@ -103,13 +117,15 @@ class DieGroupSection(Section):
     phase: Literal["prefill", "decode", "any"] = "any"
     fast_format: Literal["none", "fp8", "int8", "fp4", "int4"] = "none"
     frequency: Annotated[PositiveNumber, Field(ge=LOWEST, le=HIGHEST)] = 1.0
+    package: Name | None = None
 
 
 class MemoryGroupSection(Section):
-    """Equal memory stacks."""
+    """Equal memory stacks; `package` names one of several packages."""
 
     stack: Name
     count: Count
+    package: Name | None = None
 
 
 class MappingSection(Section):
@@ -283,14 +299,28 @@ class PrecisionSection(Section):
 
 
 class DesignSection(Section):
-    """A design file."""
+    """A design file: one `package`, or several `packages` and the `fabric` that joins them."""
 
     name: Name | None = None
     source: Text = ""
-    package: PackageSection
+    package: PackageSection | None = None
+    packages: Annotated[dict[Name, PackageSection], Field(min_length=2, max_length=16)] | None = None
+    fabric: FabricSection | None = None
     dies: Annotated[dict[Name, DieGroupSection], Field(min_length=1)]
     memories: dict[Name, MemoryGroupSection] = Field(default_factory=dict)
     mapping: MappingSection = MappingSection()
     policy: PolicySection = PolicySection()
     placement: PlacementSection = PlacementSection()
     precision: PrecisionSection | None = None
+
+    @model_validator(mode="after")
+    def _one_package_or_several(self) -> DesignSection:
+        if self.package is None and self.packages is None:
+            raise at_key("package", "is missing; a design has a package, or several packages and a fabric")
+        if self.package is not None and self.packages is not None:
+            raise at_key("packages", "a design has one package or several packages, not both; drop one of the keys")
+        if self.packages is None and self.fabric is not None:
+            raise at_key("fabric", "joins several packages; write packages: with two or more, or drop fabric")
+        if self.packages is not None and self.fabric is None:
+            raise at_key("packages", f"{' and '.join(self.packages)} need a fabric: class and bandwidth of its links")
+        return self

@@ -57,7 +57,11 @@ def design_of(document: Document, name: str = "design") -> Design:
 
 
 def mapping_faults(document: Document) -> Iterator[Fault]:
-    """Yield a fault for every group that the mapping names and the dies or memories do not have."""
+    """Yield a fault for every group that the mapping names and the dies or memories do not have.
+
+    And for every group that is in none of several packages.
+    """
+    yield from _package_faults(document)
     for key, section, what in (
         ("groups", "dies", "die"),
         ("models", "dies", "die"),
@@ -72,6 +76,23 @@ def mapping_faults(document: Document) -> Iterator[Fault]:
                     hint = did_you_mean(str(name), known)
                     message = f"no {what} group called {name!r}{hint}; known: {', '.join(known)}"
                     yield document.fault(("mapping", key, kind, index), message)
+
+
+def _package_faults(document: Document) -> Iterator[Fault]:
+    packages = document.data.get("packages")
+    known = tuple(packages) if isinstance(packages, dict) else ()
+    for section in ("dies", "memories"):
+        groups = document.data.get(section)
+        for name, group in groups.items() if isinstance(groups, dict) else ():
+            stated = group.get("package") if isinstance(group, dict) else None
+            if not known and stated is not None:
+                message = f"the design has one package; drop the key, or write packages: with {stated!r} among them"
+                yield document.fault((section, name, "package"), message)
+            elif known and stated is None:
+                yield document.fault((section, name), f"is in no package; add package: with one of {', '.join(known)}")
+            elif known and stated not in known and not str(stated).startswith("$"):
+                message = f"no package called {stated!r}{did_you_mean(str(stated), known)}; known: {', '.join(known)}"
+                yield document.fault((section, name, "package"), message)
 
 
 def _placement_faults(document: Document, design: Design) -> Iterator[Fault]:

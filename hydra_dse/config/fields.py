@@ -34,6 +34,7 @@ def _parse(value: Any, dimension: str) -> float:
 Bytes = Annotated[float, *_quantity("bytes")]
 BytesPerSecond = Annotated[float, *_quantity("bytes_per_s")]
 BytesPerSecondPerMm = Annotated[float, *_quantity("bytes_per_s_per_mm")]
+BytesPerSecondPerMm2 = Annotated[float, *_quantity("bytes_per_s_per_mm2")]
 Seconds = Annotated[float, *_quantity("seconds")]
 Hertz = Annotated[float, *_quantity("hertz")]
 FlopsPerSecond = Annotated[float, *_quantity("flops_per_s")]

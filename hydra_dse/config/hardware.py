@@ -7,6 +7,7 @@ with an optional latency table: pairs `[rows, share of peak]` in `latency_table`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -142,7 +143,14 @@ def _link_of(document: Document, name: str) -> LinkClass:
 
     section = validate(document, LinkSection)
     return LinkClass(
-        name, section.latency, section.energy, section.efficiency, section.density, section.reach, section.source
+        name,
+        section.latency,
+        section.energy,
+        section.efficiency,
+        section.density,
+        section.reach,
+        section.source,
+        section.phy_density or math.inf,
     )
 
 

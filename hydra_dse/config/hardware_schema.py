@@ -12,6 +12,7 @@ from hydra_dse.config.fields import (
     Bytes,
     BytesPerSecond,
     BytesPerSecondPerMm,
+    BytesPerSecondPerMm2,
     Count,
     FlopsPerSecond,
     Hertz,
@@ -211,7 +212,10 @@ class MemorySection(Section):
 
 
 class LinkSection(Section):
-    """A physical class of NoI links."""
+    """A physical class of links of a NoI, or between packages.
+
+    `phy_density` (bandwidth per silicon area, per direction) is of links whose ports are silicon of their own.
+    """
 
     name: Name | None = None
     latency: Seconds
@@ -219,6 +223,7 @@ class LinkSection(Section):
     efficiency: Efficiency
     density: Annotated[BytesPerSecondPerMm, Field(gt=0)]
     reach: Annotated[Mm, Field(gt=0)]
+    phy_density: Annotated[BytesPerSecondPerMm2, Field(gt=0)] | None = None
     source: Text
 
 

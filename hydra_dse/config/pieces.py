@@ -20,8 +20,10 @@ DEFAULT_PLACEMENT = "communication_aware"
 _grid = lru_cache(maxsize=256)(build_topology)
 
 
-def topology_of(document: Document, section: schema.GridSection | schema.FloorplanSection) -> Topology:
-    """Return the slots and links of a package.
+def topology_of(
+    document: Document, section: schema.GridSection | schema.FloorplanSection, package: tuple[str | int, ...]
+) -> Topology:
+    """Return the slots and links of a package at a key path.
 
     Raises:
         InputError: slots that overlap.
@@ -33,7 +35,7 @@ def topology_of(document: Document, section: schema.GridSection | schema.Floorpl
     try:
         return floorplan(slots, section.reach)
     except InputError as error:
-        path = ("package", "topology", "slots")
+        path = (*package, "topology", "slots")
         raise InputError([document.fault(path, fault.message) for fault in error.faults]) from None
 
 

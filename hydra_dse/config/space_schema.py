@@ -78,7 +78,9 @@ class SpaceSection(Section):
     parameters: Annotated[dict[Name, ParameterSection], Field(min_length=1)]
     counts: CountsSection | None = None
     repair: Literal["nearest", "none"] = "nearest"
-    package: Any
+    package: Any = None
+    packages: Any = None
+    fabric: Any = None
     dies: Any
     memories: Any = None
     mapping: Any = None

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from hydra_dse.config.template import Template
 
 # Sections whose parameters leave traffic per request and slots as they are, so that the placement stays.
-INNER_SECTIONS = (("package", "link", "bandwidth"), ("policy",), ("package", "limits"))
+INNER_SECTIONS = (
+    ("package", "link", "bandwidth"),
+    ("policy",),
+    ("package", "limits"),
+    ("fabric", "bandwidth"),
+    ("fabric", "latency"),
+)
 
 
 def load_space(ref: str | Path, overrides: Sequence[str | Override] = ()) -> SearchSpace:
@@ -165,11 +171,16 @@ def _reference_faults(document: Document, section: SpaceSection) -> Iterator[Fau
             message = f"parameter {name!r} is not used; write ${name} where it belongs{hint}"
             yield document.fault(at, message, at_key=True)
     for name, part in section.parameters.items():
-        outer = [path for path in used.get(name, ()) if not any(path[: len(p)] == p for p in INNER_SECTIONS)]
+        outer = [path for path in used.get(name, ()) if not any(_alone(path)[: len(p)] == p for p in INNER_SECTIONS)]
         if part.inner and outer:
             where = ".".join(str(step) for step in outer[0])
             message = f"{name!r} sets {where}, which can change the placement; only link bandwidth and policy are inner"
             yield document.fault(("parameters", name, "inner"), message)
+
+
+def _alone(path: KeyPath) -> KeyPath:
+    """A place in one of several packages as it would stand in a single one."""
+    return ("package", *path[2:]) if path[0] == "packages" else path
 
 
 def _count_faults(document: Document, section: SpaceSection) -> Iterator[Fault]:

@@ -26,6 +26,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.components import (
     Chiplet,
     DieGroup,
+    Fabric,
     LinkClass,
     MemoryGroup,
     MemoryStack,
@@ -33,14 +34,17 @@ from hydra_dse.hardware.components import (
     PackageLimits,
     Topology,
 )
+from hydra_dse.hardware.fabric import joined
 from hydra_dse.hardware.formats import with_fast_format
 from hydra_dse.hardware.frequency import at_frequency
 from hydra_dse.hardware.technology import Technology
 from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
 
-SECTIONS = ("package", "dies", "memories", "mapping", "policy", "placement", "precision")
+SECTIONS = ("package", "packages", "fabric", "dies", "memories", "mapping", "policy", "placement", "precision")
 MARK = "$"
+ALONE: str | None = None
+"""The key of a package that is the only one of a design."""
 CACHED = 65_536
 Values = Mapping[str, Value]
 Noun = TypeVar("Noun")
@@ -127,6 +131,7 @@ class _Dies:
     families: tuple[str, ...]
     phase: str
     frequency: float
+    package: str | None
 
 
 class Template:
@@ -135,14 +140,23 @@ class Template:
     def __init__(self, document: Document, name: str, units: Mapping[str, str] | None = None) -> None:
         self.document, self.name, self.units = document, name, dict(units or {})
         self.source = str(document.data.get("source") or "")
-        self._frame = _Piece(document, ("package",), _frame)
+        several = _keys(document, "packages")
+        self._frames: dict[str | None, _Piece[_Frame]] = {
+            key: _Piece(document, ("packages", key), _frame) for key in several
+        } or {ALONE: _Piece(document, ("package",), _frame)}
+        self._fabric = _Piece(document, ("fabric",), _fabric)
         self._dies = {key: _Piece(document, ("dies", key), _dies) for key in _keys(document, "dies")}
         self._stacks = {key: _Piece(document, ("memories", key), _stacks) for key in _keys(document, "memories")}
         self._mapping = _Piece(document, ("mapping",), _mapping)
         self._policy = _Piece(document, ("policy",), _policy)
         self._placement = _Piece(document, ("placement",), _placement)
         self._precision = _Piece(document, ("precision",), _precision)
-        package: tuple[_Piece[Any], ...] = (self._frame, *self._dies.values(), *self._stacks.values())
+        package: tuple[_Piece[Any], ...] = (
+            *self._frames.values(),
+            self._fabric,
+            *self._dies.values(),
+            *self._stacks.values(),
+        )
         self._pieces = (*package, self._mapping, self._policy, self._placement, self._precision)
         self._package_names = tuple(dict.fromkeys(name for piece in package for name in piece.names))
         self._packages: dict[tuple[Value, ...], Package] = {}
@@ -171,6 +185,9 @@ class Template:
             parameters=parameters,
             name=name,
         )
+        if design.mapping.pipeline > 1 and design.package.parts:
+            message = f"{design.mapping.pipeline} stages over several packages are not modelled; use pipeline: 1"
+            raise InputError(self.document.fault(("mapping", "pipeline"), message))
         return pipelined(design)
 
     def faults(self, values: Values) -> list[Fault]:
@@ -199,16 +216,35 @@ class Template:
         return package
 
     def _build_package(self, values: Values) -> Package:
-        frame = self._frame.of(self, values)
-        dies = [self._group(name, piece, values, frame) for name, piece in self._dies.items()]
+        fabric = self._fabric.of(self, values)[0]
+        if fabric is None:
+            return self._one_package(ALONE, values)
+        try:
+            return joined(self.name, [self._one_package(name, values) for name in self._frames], fabric, self.source)
+        except InputError as error:
+            faults = [
+                fault if fault.path else self.document.fault(("packages",), fault.message) for fault in error.faults
+            ]
+            raise InputError(faults) from None
+
+    def _one_package(self, key: str | None, values: Values) -> Package:
+        """The only package, or the one of a name."""
+        frame = self._frames[key].of(self, values)
+        dies = [
+            self._group(name, piece, values, frame)
+            for name, piece in self._dies.items()
+            if piece.of(self, values).package == key
+        ]
         stacks = [(name, *piece.of(self, values)) for name, piece in self._stacks.items()]
         return Package(
-            name=self.name,
+            name=key or self.name,
             topology=frame.topology,
             link=frame.link,
             link_bandwidth_bytes_per_s=frame.link_bandwidth_bytes_per_s,
             dies=tuple([group for group in dies if group.count]),
-            memories=tuple([MemoryGroup(name, stack, count) for name, stack, count in stacks if count]),
+            memories=tuple(
+                [MemoryGroup(name, stack, count) for name, stack, count, at in stacks if count and at == key]
+            ),
             memory_is_leaf=frame.memory_is_leaf,
             limits=frame.limits,
             source=self.source,
@@ -244,19 +280,29 @@ _EMPTY = Document("<defaults>", {})
 def _frame(document: Document, path: KeyPath) -> _Frame:
     section = _part(document, path, schema.PackageSection)
     return _Frame(
-        topology=topology_of(document, section.topology),
-        link=load_from(document, ("package", "link", "class"), load_link),
+        topology=topology_of(document, section.topology, path),
+        link=load_from(document, (*path, "link", "class"), load_link),
         link_bandwidth_bytes_per_s=section.link.bandwidth,
         memory_is_leaf=section.memory_tiles == "leaf",
         limits=limits_of(section.limits),
-        technology=_technology(document, section),
+        technology=_technology(document, path, section),
     )
 
 
-def _technology(document: Document, section: schema.PackageSection) -> Technology | None:
+def _technology(document: Document, path: KeyPath, section: schema.PackageSection) -> Technology | None:
     if section.technology is None:
         return None
-    return load_from(document, ("package", "technology"), load_technology)
+    return load_from(document, (*path, "technology"), load_technology)
+
+
+def _fabric(document: Document, path: KeyPath) -> tuple[Fabric | None]:
+    if document.get(path) is None:
+        return (None,)
+    section = _part(document, path, schema.FabricSection)
+    link = load_from(document, (*path, "class"), load_link)
+    if section.latency is not None:
+        link = replace(link, latency_s=section.latency)
+    return (Fabric(link, section.bandwidth, section.links, section.topology == "switch"),)
 
 
 def _dies(document: Document, path: KeyPath) -> _Dies:
@@ -272,12 +318,12 @@ def _dies(document: Document, path: KeyPath) -> _Dies:
             message = f"{die.name} has a fixed size and its own formats; only composed dies take `fast_format`"
             raise InputError(document.fault((*path, "fast_format"), message))
         die = with_fast_format(die, section.fast_format)
-    return _Dies(die, section.count, tuple(section.families), section.phase, section.frequency)
+    return _Dies(die, section.count, tuple(section.families), section.phase, section.frequency, section.package)
 
 
-def _stacks(document: Document, path: KeyPath) -> tuple[MemoryStack, int]:
+def _stacks(document: Document, path: KeyPath) -> tuple[MemoryStack, int, str | None]:
     section = _part(document, path, schema.MemoryGroupSection)
-    return load_from(document, (*path, "stack"), load_memory), section.count
+    return load_from(document, (*path, "stack"), load_memory), section.count, section.package
 
 
 def _mapping(document: Document, path: KeyPath) -> MappingChoice:

@@ -89,4 +89,6 @@ class Design:
         text = repr(self.parameters) if self.parameters else repr((self.name, self.package, self.policy))
         if self.package.technology is not None and not self.parameters:
             text += repr(self.package.technology)
+        if self.package.parts and not self.parameters:
+            text += repr((self.package.parts, self.package.fabric))
         return hashlib.sha256(text.encode()).hexdigest()[:12]

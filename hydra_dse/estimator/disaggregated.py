@@ -24,6 +24,7 @@ from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.shortest_first import ordered
 from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.transfers import handed_over_per_s, handed_over_s
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 
@@ -218,7 +219,8 @@ class Disaggregated:
         prompt_s = lengths.prompt * tables.prompts.token_s[:, 0]
         in_progress = np.minimum(saturation_of(tables, lengths) * prompt_s, 1.0)
         tables = replace(tables, capacity=capacity_of(profile, lengths, in_progress))
-        return cls(profile, lengths, tables, saturation_of(tables, lengths))
+        limit = np.minimum(saturation_of(tables, lengths), handed_over_per_s(profile, lengths))
+        return cls(profile, lengths, tables, limit)
 
     def at(
         self,
@@ -253,10 +255,9 @@ class Disaggregated:
     def _joining(self, served: FloatArray) -> FloatArray:
         return np.asarray(served * max(self.lengths.decoding_share, 1e-9))
 
-    def _moved_s(self) -> FloatArray:
+    def _moved_s(self, served: FloatArray) -> FloatArray:
         """Time of the hand-off from prefill to decode."""
-        profile = self.profile
-        return np.asarray(profile.handoff_s_per_token * self.lengths.stored + profile.handoff_s_per_sequence)
+        return handed_over_s(self.profile, self.lengths, self._joining(served))
 
     def _entry(self, found: Balance, served: FloatArray) -> latencies.Entry:
         queue, places = found.queue, found.places
@@ -279,7 +280,7 @@ class Disaggregated:
         joining = self._joining(served)
         batch = tables.nodes.batch
         step_s, alone_s = decode.stepped(found.step_s), decode.stepped(tables.step_s)
-        moved = self._moved_s() + latencies.joining_s(decode, batch, step_s, tables.limit)
+        moved = self._moved_s(served) + latencies.joining_s(decode, batch, step_s, tables.limit)
         share = latencies.token_share(decode, batch, step_s)
         busy = bounded(queue.busy, 0.0, 1.0)
         beside = found.beside
@@ -311,7 +312,7 @@ class Disaggregated:
         scheduled = self.scheduled_s(found)
         prefilling = served * scheduled
         waiting = np.maximum(decode.beyond(np.zeros_like(served)) - found.held, 0.0)
-        waiting = waiting + served * self._moved_s()
+        waiting = waiting + served * self._moved_s(served)
         again = lengths.decode_tokens / (lengths.decode_tokens + 2.0 * lengths.residual_prompt)
         return Solution(
             saturation_per_s=self.saturation_per_s,

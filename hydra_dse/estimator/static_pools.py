@@ -23,6 +23,7 @@ from hydra_dse.estimator.solution import Latency, Solution, Work
 from hydra_dse.estimator.static import JUST_BELOW, Lives, nothing_found, per_token, running_in_slices
 from hydra_dse.estimator.static_tables import StaticTables, static_tables
 from hydra_dse.estimator.static_waits import Found, found_by_arrivals
+from hydra_dse.estimator.transfers import handed_over_per_s
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import ServiceProfile
@@ -47,7 +48,8 @@ class StaticPools:
         """Evaluate the profile."""
         inner = Disaggregated.of(profile, lengths)
         tables = static_tables(profile, replace(lengths, decoding_share=1.0))
-        return cls(inner, lengths, tables, _saturation(inner, tables, lengths))
+        limit = np.minimum(_saturation(inner, tables, lengths), handed_over_per_s(profile, lengths))
+        return cls(inner, lengths, tables, limit)
 
     @property
     def prompts_per_s(self) -> FloatArray:

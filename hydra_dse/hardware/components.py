@@ -6,6 +6,7 @@ compute: see `hydra_dse.hardware.composition`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from hydra_dse.hardware.technology import Technology
@@ -123,6 +124,8 @@ class LinkClass:
         efficiency: payload share of the raw bandwidth (headers, CRC, retry, read requests).
         density_bytes_per_s_per_mm: bandwidth per mm of die edge, per direction.
         reach_mm: longest wire.
+        phy_bytes_per_s_per_mm2: bandwidth per mm² of silicon of a port, per direction, where ports are silicon of
+            their own (links between packages); infinite where the die's own recipe holds them.
     """
 
     name: str
@@ -132,6 +135,7 @@ class LinkClass:
     density_bytes_per_s_per_mm: float
     reach_mm: float
     source: str = ""
+    phy_bytes_per_s_per_mm2: float = field(default=math.inf, repr=False)
 
 
 @dataclass(frozen=True)
@@ -149,10 +153,12 @@ class Topology:
     """Slots and the links between them.
 
     Attributes:
-        kind: `"mesh"`, `"torus"`, `"hex"` or `"floorplan"`.
+        kind: `"mesh"`, `"torus"`, `"hex"`, `"floorplan"`, or `"fabric"` of several packages.
         columns, rows: of a grid; 0 for a floorplan.
         slots: the places, in row-major order for grids.
         edges: undirected links as pairs of slot indices, each pair once, smaller index first, sorted.
+        islands: of several packages joined by a fabric the topology of each; their slots come first, in this order.
+        ports: places where the links of the fabric end, by package; the slots after those of the packages.
     """
 
     kind: str
@@ -160,6 +166,9 @@ class Topology:
     rows: int
     slots: tuple[Slot, ...]
     edges: tuple[tuple[int, int], ...]
+    # Out of the text that names a design by what it is made of, so that designs of one package keep their names.
+    islands: tuple[Topology, ...] = field(default=(), repr=False)
+    ports: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -202,16 +211,43 @@ class MemoryGroup:
 
 
 @dataclass(frozen=True)
+class Fabric:
+    """Links between packages: a latency and a bandwidth each.
+
+    Attributes:
+        link: class of the links; its latency counts once for each link on the way.
+        bandwidth_bytes_per_s: of every link, per direction.
+        links: between each two packages, or of each package to the switch.
+        switched: whether all packages meet at one switch, which itself is no bottleneck.
+    """
+
+    link: LinkClass
+    bandwidth_bytes_per_s: float
+    links: int = 1
+    switched: bool = False
+
+    @property
+    def port_mm2(self) -> float:
+        """Silicon at one end of a link."""
+        return self.bandwidth_bytes_per_s / self.link.phy_bytes_per_s_per_mm2
+
+
+@dataclass(frozen=True)
 class Package:
-    """Dies and memory stacks on a topology of NoI links.
+    """Dies and memory stacks on a topology of NoI links, or several such packages joined by a fabric.
 
     Components are numbered: all dies group by group in order, then all stacks group by group.
-    A placement gives each component a slot.
+    A placement gives each component a slot.  Several packages are numbered as one: dies of the first, of the second,
+    …, then stacks of the first, of the second, …; see `hydra_dse.hardware.fabric`.
 
     Attributes:
         link_bandwidth_bytes_per_s: of every NoI link, per direction.
         memory_is_leaf: True where no route may pass through a memory tile (no routing base die).
         technology: what it is made with; None = the library's `default`.
+        parts: the packages that this one stands for, with all that holds for one alone (links, limits); empty for a
+            single package.
+        fabric: the links between packages: of all of `parts`, or those that end in this one.
+        fabric_ports: ends of such links in this package.
     """
 
     name: str
@@ -225,6 +261,9 @@ class Package:
     source: str = ""
     # Out of the text that names a design by what it is made of, so that designs without one keep their names.
     technology: Technology | None = field(default=None, repr=False)
+    parts: tuple[Package, ...] = field(default=(), repr=False)
+    fabric: Fabric | None = field(default=None, repr=False)
+    fabric_ports: int = field(default=0, repr=False)
 
     @property
     def die_count(self) -> int:

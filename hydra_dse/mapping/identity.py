@@ -52,6 +52,9 @@ def package_key(package: Package) -> tuple[object, ...]:
         package.memory_is_leaf,
         token(package.limits),
         token(package.technology),
+        # Links and limits of each of several packages; its components are those above, in order.
+        tuple((package_key(part), part.die_count, part.stack_count) for part in package.parts),
+        token(package.fabric),
     )
 
 

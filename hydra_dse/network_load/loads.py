@@ -6,6 +6,7 @@ Time follows from the effective capacity of a link, bandwidth × payload share.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from hydra_dse.design.nouns import Placement
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.fabric import link_runs
 from hydra_dse.routing import RouteTable, route
 
 FloatArray = NDArray[np.float64]
@@ -23,7 +25,15 @@ UTILISATION_CAP = 0.98  # an M/D/1 wait grows without bound at 1; beyond the cap
 
 
 def link_capacity(package: Package) -> float:
-    """Payload bytes per second of one directed link: bandwidth × share left by headers, CRC, retry, requests."""
+    """Payload bytes per second of one directed link: bandwidth × share left by headers, CRC, retry, requests.
+
+    Raises:
+        InputError: several packages, whose links differ (`LinkLoad.capacity` has that of each).
+    """
+    if package.parts:
+        raise InputError(
+            Fault(f"the links of the {len(package.parts)} packages of {package.name!r} have no one capacity")
+        )
     return package.link_bandwidth_bytes_per_s * package.link.efficiency
 
 
@@ -69,6 +79,31 @@ class LinkLoad:
         return np.array(self.placement.slots, dtype=np.int64)
 
     @cached_property
+    def capacity(self) -> FloatArray:
+        """Payload bytes per second of each directed link, shape (links,)."""
+        return _of_links([(bandwidth * link.efficiency, count) for link, bandwidth, count in link_runs(self.package)])
+
+    @cached_property
+    def delays(self) -> tuple[FloatArray, float]:
+        """Latencies between components on idle links, shape (components, components), and their unit in seconds.
+
+        Hops in hops of the one link class of a package; of several packages the sum over the links of the path.
+        """
+        slots = self.slot_of
+        if not self.package.parts:
+            return self.routes.hops[slots[:, None], slots], self.package.link.latency_s
+        each = _of_links([(link.latency_s, count) for link, _, count in link_runs(self.package)])
+        between = (each @ self.pair_incidence).reshape(len(slots), len(slots))
+        return np.where(self.routes.reachable[slots[:, None], slots], between, np.inf), 1.0
+
+    def joules(self, loads: FloatArray) -> FloatArray:
+        """Energy of bytes on each link, shape (..., links), summed over links."""
+        if not self.package.parts:
+            return np.asarray(loads.sum(axis=-1) * self.package.link.joules_per_byte)
+        each = [(link.joules_per_byte, count) for link, _, count in link_runs(self.package)]
+        return np.asarray(loads @ _of_links(each))
+
+    @cached_property
     def pair_incidence(self) -> FloatArray:
         """Shape (links, components²): 1 where the path between two components takes the link."""
         slots, size = self.slot_of, len(self.package.topology.slots)
@@ -94,7 +129,7 @@ class LinkLoad:
 
     def utilisation(self, traffic_per_s: ArrayLike) -> FloatArray:
         """Busy share of each link for traffic in bytes per second; above 1 where it saturates."""
-        return self.loads(traffic_per_s) / link_capacity(self.package)
+        return self.loads(traffic_per_s) / self.capacity
 
     def saturation_factor(self, traffic_per_s: ArrayLike) -> FloatArray:
         """Largest factor by which the traffic may grow before its worst link is full; infinite without traffic."""
@@ -104,9 +139,16 @@ class LinkLoad:
         return factor
 
     def latency_s(self, source: int, target: int, message_bytes: float) -> float:
-        """Time of one message between two components on idle links: hops × hop latency + serialisation."""
+        """Time of one message between two components on idle links: hops × hop latency + serialisation.
+
+        Of a single package; see `delays` and `capacity` for several.
+        """
         hops = float(self.routes.hops[self.slot_of[source], self.slot_of[target]])
         return flow_latency_s(self.package, hops, message_bytes)
+
+
+def _of_links(runs: Sequence[tuple[float, int]]) -> FloatArray:
+    return np.repeat([value for value, _ in runs], [count for _, count in runs]).astype(np.float64)
 
 
 def flow_latency_s(package: Package, hops: float, message_bytes: float) -> float:

@@ -24,10 +24,12 @@ class AreaShare:
 
 
 def silicon(package: Package) -> tuple[AreaShare, ...]:
-    """Return the silicon of a package by group: dies, memory PHYs with controllers, and routing base dies.
+    """Return the silicon of a package by group: dies, memory PHYs with controllers, routing base dies, fabric ports.
 
     DRAM is bought as a part and counts by its footprint on the interposer, not as silicon.
     """
+    if package.parts:
+        return tuple(share for part in package.parts for share in silicon(part))
     shares = [
         AreaShare(group.name, "dies", group.count, group.count * group.chiplet.area_mm2) for group in package.dies
     ]
@@ -36,12 +38,21 @@ def silicon(package: Package) -> tuple[AreaShare, ...]:
         if not package.memory_is_leaf:
             area = memory.count * memory.stack.base_die_area_mm2
             shares.append(AreaShare(memory.name, "routing base dies", memory.count, area))
+    if package.fabric is not None:
+        shares.append(AreaShare(f"{package.name} ports", "fabric ports", package.fabric_ports, ports_mm2(package)))
     return tuple(shares)
+
+
+def ports_mm2(package: Package) -> float:
+    """Return the silicon of the ends of fabric links in one package: one port die for all of them."""
+    return package.fabric_ports * package.fabric.port_mm2 if package.fabric is not None else 0.0
 
 
 def area_mm2(package: Package) -> float:
     """Return the silicon area of a package: the sum of `silicon`."""
-    dies = sum([group.count * group.chiplet.area_mm2 for group in package.dies])
+    if package.parts:
+        return sum(area_mm2(part) for part in package.parts)
+    dies = sum([group.count * group.chiplet.area_mm2 for group in package.dies]) + ports_mm2(package)
     return dies + sum([group.count * _memory_silicon(package, group.stack) for group in package.memories])
 
 
@@ -50,9 +61,14 @@ def _memory_silicon(package: Package, stack: MemoryStack) -> float:
 
 
 def interposer_mm2(package: Package) -> float:
-    """Return the interposer area: the rectangle around all slots and a keep-out of `EDGE_MM` on each side."""
+    """Return the interposer area: the rectangle around all slots and a keep-out of `EDGE_MM` on each side.
+
+    Ports of a fabric stand on it too.  Of several packages the sum.
+    """
+    if package.parts:
+        return sum(interposer_mm2(part) for part in package.parts)
     width, height = interposer_size_mm(package.topology)
-    return width * height
+    return width * height + ports_mm2(package)
 
 
 def interposer_size_mm(topology: Topology) -> tuple[float, float]:

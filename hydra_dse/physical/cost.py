@@ -23,7 +23,7 @@ from functools import cache
 from hydra_dse.config.technology import load_technology
 from hydra_dse.hardware.components import Package
 from hydra_dse.hardware.technology import Interposer, Technology
-from hydra_dse.physical.area import RETICLE_MM2, interposer_mm2
+from hydra_dse.physical.area import RETICLE_MM2, interposer_mm2, ports_mm2
 from hydra_dse.physical.yield_models import dies_per_wafer, passed_share, shipped_good_share, silicon_yield
 
 # Shares of a die's NRE: half for modules and three tenths for the chip grow with area, the rest is fixed (Chiplet
@@ -34,6 +34,8 @@ SECONDS_PER_YEAR = 365.25 * 86_400.0
 J_PER_KWH = 3.6e6
 TOKENS = 1e6
 UNKNOWN_MEMORY = "other"
+# Node of the die that holds the ports of a fabric (assumption: that of serialisers in products of 2023).
+PORTS_NM = 7.0
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,28 @@ def _default() -> Technology:
 
 
 def package_cost(package: Package) -> PackageCost:
-    """Return what a package costs; infinite where its interposer does not fit a wafer."""
+    """Return what a package costs; infinite where its interposer does not fit a wafer.
+
+    Several packages are assembled and tested one by one; a die type that more than one uses is designed once.
+    """
     technology = technology_of(package)
+    nre: dict[tuple[float, float, str], float] = {}
+    if not package.parts:
+        return _one_package(package, technology, nre)
+    parts = [_one_package(part, technology, nre) for part in package.parts]
+    return PackageCost(
+        dies=tuple(one for part in parts for one in part.dies),
+        memories=tuple(one for part in parts for one in part.memories),
+        interposer=sum(part.interposer for part in parts),
+        substrate=sum(part.substrate for part in parts),
+        lost=sum(part.lost for part in parts),
+        nre=sum(part.nre for part in parts),
+        assembly_yield=math.prod(part.assembly_yield for part in parts),
+    )
+
+
+def _one_package(package: Package, technology: Technology, known: dict[tuple[float, float, str], float]) -> PackageCost:
+    """The cost of one package; non-recurring cost of dies that are not `known` yet, to which they are added."""
     costs = _costs_of(technology)
     dies, memories, working, nre = [], [], 1.0, {}
     for group in package.dies:
@@ -110,11 +132,19 @@ def package_cost(package: Package) -> PackageCost:
         nre[chiplet.technology_nm, chiplet.area_mm2, chiplet.name] = one.nre_usd
         if chiplet.memory_bytes > 0:
             memories.append((f"{group.name} memory", group.count * _memory_usd(technology, "", chiplet.memory_bytes)))
+    ports_area = ports_mm2(package)
+    if ports_area > 0:
+        one = costs.die(PORTS_NM, ports_area)
+        dies.append((f"{package.name} ports", one.usd))
+        working *= one.good * technology.interposer.bond_yield
+        nre[PORTS_NM, ports_area, "ports"] = one.nre_usd
     for memory in package.memories:
         stack = memory.stack
         memories.append((memory.name, memory.count * _memory_usd(technology, stack.technology, stack.capacity_bytes)))
         working *= technology.interposer.bond_yield**memory.count
-    return _assembled(package, technology, costs, tuple(dies), tuple(memories), working, sum(nre.values()))
+    fresh = sum(usd for key, usd in nre.items() if key not in known)
+    known.update(nre)
+    return _assembled(package, technology, costs, tuple(dies), tuple(memories), working, fresh)
 
 
 def _assembled(

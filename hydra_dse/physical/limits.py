@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hydra_dse.hardware.components import Package
-from hydra_dse.physical.area import area_mm2, interposer_mm2
+from hydra_dse.physical.area import area_mm2, interposer_mm2, interposer_size_mm
 from hydra_dse.physical.geometry import geometry_of
 from hydra_dse.physical.interposer import above, interposer_violations
 from hydra_dse.physical.power import static_power_w
 from hydra_dse.results.nouns import Violation
+from hydra_dse.routing.fabric import at_edge
 
 
 def package_violations(package: Package) -> tuple[Violation, ...]:
     """Return every physical constraint that the package breaks, empty where it can be built."""
+    if package.parts:
+        return tuple(
+            replace(broken, constraint=f"{part.name}: {broken.constraint}")
+            for part in package.parts
+            for broken in (*package_violations(part), *_ports(part))
+        )
     return (*_limits(package), *_fits(package), *interposer_violations(package), *_links(package))
+
+
+def _ports(package: Package) -> Iterator[Violation]:
+    """Whether the ports of a fabric find dies to hang on, with a side free, and fit beside the package."""
+    if package.fabric is None:
+        return
+    if not package.die_count:
+        yield Violation("dies", 0.0, 1.0, "dies", ("at least one die in each package", "fewer packages"))
+        return
+    ports, topology = package.fabric_ports, package.topology
+    degrees = [sum(slot in edge for edge in topology.edges) for slot in range(len(topology.slots))]
+    most = max(group.chiplet.ports for group in package.dies)
+    free = sum(max(0, most - degrees[slot]) for slot in at_edge(topology))
+    if ports > free:
+        yield Violation(
+            "fabric ports",
+            float(ports),
+            float(free),
+            "free links of dies at the edge",
+            ("fewer links of the fabric", "a mesh instead of a torus", "dies with more links"),
+        )
+    width, height = interposer_size_mm(topology)
+    demand = ports * package.fabric.bandwidth_bytes_per_s / package.fabric.link.density_bytes_per_s_per_mm
+    if above(demand, 2 * (width + height)):
+        yield Violation(
+            "edge of the package for fabric ports",
+            demand,
+            2 * (width + height),
+            "mm",
+            ("fewer links or less bandwidth of the fabric", "a denser link class"),
+        )
 
 
 def _limits(package: Package) -> Iterator[Violation]:

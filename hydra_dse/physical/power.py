@@ -7,6 +7,7 @@ Dynamic energy per FLOP, SRAM byte, memory byte and link hop are fields of the n
 from __future__ import annotations
 
 from hydra_dse.hardware.components import MemoryGroup, Package
+from hydra_dse.hardware.fabric import link_runs
 
 # Leakage and clock of a routing base die, as of HYDRA's dies in the library (assumption).
 BASE_DIE_W_PER_MM2 = 0.03
@@ -14,6 +15,8 @@ BASE_DIE_W_PER_MM2 = 0.03
 
 def static_power_w(package: Package) -> float:
     """Return leakage and clock of dies, background power of memory, and routing base dies where there are any."""
+    if package.parts:
+        return sum(static_power_w(part) for part in package.parts)
     power = sum([group.count * group.chiplet.static_power_w for group in package.dies])
     for memory in package.memories:
         power += memory.count * memory_static_w(package, memory)
@@ -28,6 +31,10 @@ def memory_static_w(package: Package, memory: MemoryGroup) -> float:
 
 def peak_power_w(package: Package) -> float:
     """Return the power with every core, memory and link at its peak at once: a bound no workload exceeds."""
+    if package.parts:
+        between = [(link, bandwidth, count) for link, bandwidth, count in link_runs(package)[len(package.parts) :]]
+        moved = sum(bandwidth * link.joules_per_byte * count for link, bandwidth, count in between)
+        return sum(peak_power_w(part) for part in package.parts) + moved
     power = static_power_w(package)
     for group in package.dies:
         die = group.chiplet

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.hardware.components import Package, Topology
+from hydra_dse.hardware.fabric import part_components, part_slots, parts_of
 from hydra_dse.hardware.technology import Cooling, Technology
 from hydra_dse.physical.cost import technology_of
 from hydra_dse.physical.power import memory_static_w
@@ -114,7 +115,10 @@ def influence_of(topology: Topology, cooling: Cooling) -> Influence:
     known = _KNOWN.get(key)
     if known is not None and known[0] is topology and known[1] is cooling:
         return known[2]
-    found = influence_on(ThermalGrid(topology, cooling))
+    if topology.islands:
+        found = _side_by_side(topology, [influence_of(island, cooling) for island in topology.islands])
+    else:
+        found = influence_on(ThermalGrid(topology, cooling))
     if len(_KNOWN) >= _KEPT:
         _KNOWN.clear()
     _KNOWN[key] = (topology, cooling, found)
@@ -135,6 +139,22 @@ def influence_on(grid: ThermalGrid, sources: Sequence[Rectangle] | None = None) 
         starts=np.cumsum([0, *(len(cells) for cells in chosen[:-1])]),
         mean=np.stack([weights @ known for weights in means]),
     )
+
+
+def _side_by_side(topology: Topology, islands: Sequence[Influence]) -> Influence:
+    """The influence in packages with a sink each: nothing reaches from one to another, nor the ports of a fabric."""
+    size, rows = len(topology.slots), sum(len(island.cells) for island in islands)
+    inside = sum(len(island.mean) for island in islands)
+    cells, mean = np.zeros((rows + size - inside, size)), np.zeros((size, size))
+    starts: list[int] = []
+    row = slot = 0
+    for island in islands:
+        mine = slice(slot, slot + len(island.mean))
+        cells[row : row + len(island.cells), mine], mean[mine, mine] = island.cells, island.mean
+        starts += (island.starts + row).tolist()
+        row, slot = row + len(island.cells), mine.stop
+    starts += range(row, len(cells))
+    return Influence(cells, np.array(starts, dtype=np.int64), mean)
 
 
 def settle(power: SlotPower, influence: Influence, technology: Technology) -> Heat:
@@ -247,10 +267,12 @@ def slot_power(package: Package, slots: tuple[int, ...], dynamic_w: FloatArray) 
 def solve_package(package: Package, slots: tuple[int, ...], dynamic_w: FloatArray) -> Heat:
     """Return the temperatures of one package by the full solution: silicon only where its components are."""
     technology = technology_of(package)
-    dies = _dies(package, slots)
-    sources = [dies.get(number, Rectangle.of(slot)) for number, slot in enumerate(package.topology.slots)]
-    grid = ThermalGrid(package.topology, technology.cooling, list(dies.values()))
-    influence = influence_on(grid, sources)
+    found = []
+    for part, own, mine in zip(parts_of(package), part_slots(package), part_components(package), strict=True):
+        dies = _dies(part, tuple(slots[component] - own.start for component in mine))
+        sources = [dies.get(number, Rectangle.of(slot)) for number, slot in enumerate(part.topology.slots)]
+        found.append(influence_on(ThermalGrid(part.topology, technology.cooling, list(dies.values())), sources))
+    influence = _side_by_side(package.topology, found) if package.parts else found[0]
     return settle(slot_power(package, slots, dynamic_w), influence, technology)
 
 

@@ -13,6 +13,7 @@ from hydra_dse import extensions
 from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.fabric import part_components, part_slots
 from hydra_dse.mapping import reference_traffic, residents_of, seen_by, token
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.added import slots_of
@@ -20,7 +21,7 @@ from hydra_dse.placement.assignment import assign
 from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
 from hydra_dse.placement.legality import placement_violations, room_violations, unplaceable
 from hydra_dse.placement.patterns import patterns
-from hydra_dse.placement.problem import IntArray, Problem
+from hydra_dse.placement.problem import FloatArray, IntArray, Problem
 from hydra_dse.placement.repair import repaired
 from hydra_dse.results import Violation
 
@@ -54,6 +55,8 @@ def place(
         InputError: unknown algorithm, traffic of the wrong shape or with entries that are negative or not finite,
             or an explicit placement that is missing or not one slot per component.
     """
+    if package.parts:
+        return place_parts(package, _checked_traffic(package, traffic), algorithm, seed, slots)
     problem = Problem(package, _checked_traffic(package, traffic))
     added = extensions.find(extensions.PLACEMENTS, algorithm) if algorithm not in PLACEMENTS else None
     if algorithm not in PLACEMENTS and added is None:
@@ -75,7 +78,53 @@ def place(
     return Outcome(Placement(chosen, algorithm), (), problem.objective(chosen))
 
 
-def _checked_traffic(package: Package, traffic: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def room_of(package: Package) -> tuple[Violation, ...]:
+    """A violation for each package with more components than slots."""
+    if not package.parts:
+        return room_violations(Problem(package, np.zeros((0, 0))))
+    return tuple(_in(part, broken) for part in package.parts for broken in room_of(part))
+
+
+def _in(part: Package, broken: Violation) -> Violation:
+    return replace(broken, constraint=f"{part.name}: {broken.constraint}")
+
+
+def place_parts(
+    package: Package, traffic: FloatArray, algorithm: str, seed: int, slots: tuple[int, ...] | None = None
+) -> Outcome:
+    """Place each of several packages by the traffic inside it; what goes over the fabric is not weighed.
+
+    Raises:
+        InputError: as `place`; slots of one package for a component of another.
+    """
+    chosen = np.zeros(package.die_count + package.stack_count, dtype=np.int64)
+    broken: list[Violation] = []
+    total = 0.0
+    explicit = slots if algorithm == "explicit" else None
+    if explicit is not None and len(explicit) != len(chosen):
+        raise InputError(Fault(f"an explicit placement needs {len(chosen)} distinct slots, got {list(explicit)}"))
+    for part, own, mine in zip(package.parts, part_slots(package), part_components(package), strict=True):
+        if not mine:
+            continue
+        given = None if explicit is None else tuple(explicit[component] for component in mine)
+        away = [slot for slot in given or () if slot not in own]
+        if away:
+            raise InputError(
+                Fault(f"package {part.name!r} has slots {own.start} to {own.stop - 1}, a component of it got {away[0]}")
+            )
+        inside = traffic[np.ix_(mine, mine)]
+        found = place(part, inside, algorithm, seed, given and tuple(slot - own.start for slot in given))
+        if found.placement is None:
+            broken += [_in(part, violation) for violation in found.violations]
+            continue
+        chosen[list(mine)] = np.array(found.placement.slots) + own.start
+        total += found.objective_bytes
+    if broken:
+        return Outcome(None, tuple(broken))
+    return Outcome(Placement(tuple(chosen.tolist()), algorithm), (), total)
+
+
+def _checked_traffic(package: Package, traffic: ArrayLike) -> FloatArray:
     matrix = np.asarray(traffic, dtype=np.float64)
     count = package.die_count + package.stack_count
     if matrix.shape != (count, count):
@@ -153,7 +202,7 @@ def forget_placements() -> None:
 
 
 def _place(design: Design, models: tuple[Model, ...], seed: int, slots: tuple[int, ...] | None) -> Outcome:
-    violations = room_violations(Problem(design.package, np.zeros((0, 0))))
+    violations = room_of(design.package)
     if violations:
         return Outcome(None, violations)
     if len(models) == 1:
@@ -179,6 +228,7 @@ def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, 
         ),
         tuple((g.name, g.count, token(g.stack)) for g in package.memories),
         token(package.topology),
+        tuple((part.name, part.die_count, part.stack_count) for part in package.parts),
         package.memory_is_leaf,
         design.placement_algorithm,
         seed if design.placement_algorithm == "random" else 0,

@@ -56,6 +56,7 @@ def build_profile(
         site_s=per_design(lambda entry: entry.handoff[0]),
         link_s=per_design(lambda entry: entry.handoff[1]),
         joules=per_design(lambda entry: entry.handoff[2]),
+        latency_s=per_design(lambda entry: entry.handoff[3]),
     )
     moved = np.maximum(handoff.site_s, handoff.link_s)
     profile = ServiceProfile(

@@ -55,8 +55,8 @@ class Hardware:
     interposer_mm2: float
     violations: tuple[Violation, ...]
     cache_bytes: float = 0.0
-    handoff: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Per byte handed over: busy seconds of the busiest site and of the busiest link, and joules."""
+    handoff: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """Per byte handed over: busy seconds of the busiest site and of the busiest link, and joules; then the latency."""
 
     @property
     def serves(self) -> bool:
@@ -248,17 +248,20 @@ class HardwareTable:
         return rates
 
 
-def _handoff(mapped: MappedDesign, load: LinkLoad) -> tuple[float, float, float]:
-    """What a byte that is handed over keeps busy and consumes; nothing for a pointer."""
+def _handoff(mapped: MappedDesign, load: LinkLoad) -> tuple[float, float, float, float]:
+    """What a byte that is handed over keeps busy and consumes, and latency; nothing for a pointer."""
     if not mapped.handoff.size:
-        return 0.0, 0.0, 0.0
-    joules = float(load.loads(mapped.handoff).sum()) * load.package.link.joules_per_byte
+        return 0.0, 0.0, 0.0, 0.0
+    joules = float(load.joules(load.loads(mapped.handoff)))
     busiest = 0.0
     for site in mapped.sites:
         moved = float(mapped.handoff[site.component].sum() + mapped.handoff[:, site.component].sum())
         busiest = max(busiest, moved / site.bandwidth_bytes_per_s)
         joules += moved * site.joules_per_byte
-    return busiest, float(load.utilisation(mapped.handoff).max(initial=0.0)), joules
+    # Hops on a package are nanoseconds beside a transfer of many kilobytes; links between packages need not be.
+    delays, unit_s = load.delays
+    latency = unit_s * float(delays.max(where=mapped.handoff > 0, initial=0.0)) if load.package.parts else 0.0
+    return busiest, float(load.utilisation(mapped.handoff).max(initial=0.0)), joules, latency
 
 
 def _unreachable(mapped: MappedDesign, load: LinkLoad, precision: Precision) -> list[Violation]:

@@ -93,11 +93,13 @@ class HandoffLoad:
     Attributes:
         site_s, link_s: busy seconds of the busiest memory site and link on its way.
         joules: dynamic energy of both memories and all links.
+        latency_s: of the longest path between packages; 0 within one.
     """
 
     site_s: FloatArray
     link_s: FloatArray
     joules: FloatArray
+    latency_s: FloatArray
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class ServiceProfile:
         cache_bytes: memory for KV and state, watermark already taken off; shape (n,).
         kv_bytes_per_token, state_bytes_per_sequence: shape (n,).
         block_tokens: tokens per KV block; shape (n,).
-        handoff_s_per_token, handoff_s_per_sequence: time on the hand-off path; 0 where it is a pointer.
+        handoff_s_per_token, handoff_s_per_sequence: time of the busiest resource of the hand-off path; 0 where it is a
+            pointer.
         static_power_w, area_mm2, interposer_mm2: shape (n,).
         scheduling: as in `Policy`.
         max_waiting: requests that may wait, infinite without a limit, shape (n,); None = no design has one.

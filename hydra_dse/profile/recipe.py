@@ -97,7 +97,7 @@ def recipe_key(design: Design) -> tuple[object, ...]:
 
 def recipe_of(design: Design, operands: Operands) -> Recipe | None:
     """Return the recipe of a design; None where it is mapped in a way that recipes do not cover."""
-    if design.mapping.pipeline > 1 or design.mapping.memories:
+    if design.mapping.pipeline > 1 or design.mapping.memories or design.package.parts:
         return None
     package = _two_each(design.package)
     groups = tuple(group.name for group in package.dies)

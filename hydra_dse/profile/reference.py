@@ -26,7 +26,7 @@ from hydra_dse.mapping import (
 )
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch, Demand, OperatorClass
-from hydra_dse.network_load import LinkLoad, link_capacity
+from hydra_dse.network_load import LinkLoad
 from hydra_dse.operator_cost import (
     DieShare,
     activity,
@@ -192,10 +192,10 @@ class ReferencePool:
             count=operator.count,
             compute_s=compute / self.speed.compute,
             site_s=site_s,
-            link_s=link_bytes / (link_capacity(self.package) * self.speed.network),
+            link_s=link_bytes / (self.load.capacity * self.speed.network),
             overhead_s=active * overhead / self.speed.overhead,
             hops_s=active * self._latency_s(mapped) / self.speed.hops,
-            energy_j=energy + site_j + float(link_bytes.sum()) * self.package.link.joules_per_byte,
+            energy_j=energy + site_j + float(self.load.joules(link_bytes)),
             dies=group.dies,
         )
 
@@ -209,7 +209,7 @@ class ReferencePool:
         traffic = operator_traffic(self.mapped, group, mapped, flows)
         joules = np.array([site.joules_per_byte for site in self.mapped.sites])
         memory_j = float((group.weights_from(float(np.asarray(flows.rows))).sum(axis=1) * flows.weights) @ joules)
-        link_j = float(self.load.loads(traffic).sum()) * self.package.link.joules_per_byte
+        link_j = float(self.load.joules(self.load.loads(traffic)))
         site_s, link_s, compute = active * cost.site_s[0], active * cost.link_s[0], active * float(cost.compute_s[0])
         expected = max(compute, float(site_s.max(initial=0.0)), float(link_s.max(initial=0.0)))
         launch = max(float(launch_s(operator, rate, len(group.dies))) for rate in paths.rates)
@@ -231,7 +231,7 @@ class ReferencePool:
         """Paths die by die, at the speeds of this pool."""
         fetch = group.experts.fetch if group.experts is not None else group.weight_fetch
         site_s, link_s = np.zeros(fetch.shape), np.zeros((len(self.load.routes.links), len(group.dies)))
-        capacity, size = link_capacity(self.package) * self.speed.network, self.mapped.component_count
+        capacity, size = self.load.capacity * self.speed.network, self.mapped.component_count
         for column, die in enumerate(group.dies):
             traffic = np.zeros((size, size))
             for site, home in enumerate(self.mapped.sites):
@@ -269,16 +269,16 @@ class ReferencePool:
         return seconds, joules
 
     def _latency_s(self, mapped: MappedOperator) -> float:
-        hops = 0.0
+        delays, unit_s = self.load.delays
+        total = 0.0
         for transfer in mapped.transfers:
             longest = 0.0
             for row, source in enumerate(transfer.sources):
                 for column, target in enumerate(transfer.targets):
                     if transfer.share[row, column] > 0:
-                        slots = self.load.slot_of[source], self.load.slot_of[target]
-                        longest = max(longest, float(self.load.routes.hops[slots]))
-            hops += longest
-        return hops * self.package.link.latency_s
+                        longest = max(longest, float(delays[source, target]))
+            total += longest
+        return total * unit_s
 
     def die_busy(self, costs: list[OperatorCost]) -> dict[int, float]:
         """Busy seconds of each die: an operator occupies its dies while it runs."""

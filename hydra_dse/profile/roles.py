@@ -13,7 +13,7 @@ from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import RolePlan, map_design, precision_of, role_plan, switch_traffic
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch
-from hydra_dse.network_load import LinkLoad, link_capacity
+from hydra_dse.network_load import LinkLoad
 from hydra_dse.profile.block import Spent
 from hydra_dse.profile.hardware import HardwareTable
 from hydra_dse.profile.members import members_of
@@ -127,7 +127,7 @@ def _moves(plan: RolePlan, below: int, above: int, model: Model) -> FloatArray:
     for low in range(len(mapped) - 1):
         for direction, (before, after) in enumerate(((low, low + 1), (low + 1, low))):
             traffic = switch_traffic(mapped[before], mapped[after], weight_bytes)
-            links = load.loads(traffic) / link_capacity(package)
+            links = load.loads(traffic) / load.capacity
             sites = [traffic[site.component].sum() / site.bandwidth_bytes_per_s for site in mapped[after].sites]
             longest = max(float(np.max(links, initial=0.0)), max(sites, default=0.0))
             result[below - plan.native + low, direction] = traffic.sum(), longest

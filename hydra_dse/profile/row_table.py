@@ -77,7 +77,7 @@ def stacked(rows: Sequence[PoolRow]) -> RowTable:
         names=first.names,
         link_s=_padded([row.link_s for row in rows]),
         site_s=_padded([row.site_s for row in rows]),
-        hop_j=np.array([row.byte_hops * row.link_j for row in rows]).T,
+        hop_j=np.array([row.hop_j for row in rows]).T,
         site_j=np.array([row.site_j for row in rows]).T,
         latency_s=np.array([row.latency_s for row in rows]).T,
         resident=np.array([row.resident for row in rows]).T,

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.hardware.components import Chiplet, Package
+from hydra_dse.hardware.fabric import part_of_component, parts_of
 from hydra_dse.mapping import ExecutionGroup, MappedDesign, MappedOperator, MappedPool, Transfer
 from hydra_dse.model.precision import Precision
-from hydra_dse.network_load import LinkLoad, link_capacity
+from hydra_dse.network_load import LinkLoad
 from hydra_dse.operator_cost import DieRates, site_bandwidth, site_seconds_per_byte
 from hydra_dse.profile.experts import NODES, ExpertPaths, expert_cost
 
@@ -57,10 +58,9 @@ class PoolRow:
         group_dies, parallelism: of each execution group: indices of its die groups, and how they split work.
         names: die group names, shape (D,).
         link_s: busy seconds per byte, shape (P, links).
-        byte_hops: link crossings per byte, shape (P,).
+        hop_j: joules per byte over all links, shape (P,).
         site_s: busy seconds per byte, shape (3G, sites).
         site_j: joules per byte of weights and of caches, shape (2G,).
-        link_j: joules per byte and hop.
         latency_s, resident, imbalance: per operator, shape (O,).
         share: of the work per die, shape (G, D); 0 where a die group is not in an execution group.
         count: dies of each die group, shape (D,).
@@ -75,10 +75,9 @@ class PoolRow:
     parallelism: tuple[str, ...]
     names: tuple[str, ...]
     link_s: FloatArray
-    byte_hops: FloatArray
+    hop_j: FloatArray
     site_s: FloatArray
     site_j: FloatArray
-    link_j: float
     latency_s: FloatArray
     resident: FloatArray
     imbalance: FloatArray
@@ -94,11 +93,13 @@ def links_of_sites(package: Package, mapped: MappedDesign, load: LinkLoad) -> Fl
     for a, b in package.topology.edges:
         degree[a] += 1
         degree[b] += 1
-    capacity = link_capacity(package)
-    slots = load.placement.slots
+    slots, parts, part_of = load.placement.slots, parts_of(package), part_of_component(package)
+    capacity = [part.link_bandwidth_bytes_per_s * part.link.efficiency for part in parts]
     return np.array(
         [
-            math.inf if site.ports == 0 else capacity * min(degree[slots[site.component]], site.ports)
+            math.inf
+            if site.ports == 0
+            else capacity[part_of[site.component]] * min(degree[slots[site.component]], site.ports)
             for site in mapped.sites
         ],
         dtype=np.float64,
@@ -122,7 +123,7 @@ class RowMaker:
         self.group_of = [group.name for group in package.dies for _ in range(group.count)]
         self.links = links_of_sites(package, mapped, load)
         self.bandwidth: dict[tuple[float, ...], FloatArray] = {}
-        self.hops = load.routes.hops[load.slot_of[:, None], load.slot_of]
+        self.delays, self.delay_s = load.delays
 
     def row(self, pool: MappedPool) -> PoolRow:
         """Return the row of a pool."""
@@ -140,11 +141,10 @@ class RowMaker:
             group_dies=group_dies,
             parallelism=tuple(group.parallelism for group in pool.groups),
             names=names,
-            link_s=loads / link_capacity(self.package),
-            byte_hops=loads.sum(axis=1),
+            link_s=loads / self.load.capacity,
+            hop_j=self.load.joules(loads),
             site_s=site_s,
             site_j=site_j,
-            link_j=self.package.link.joules_per_byte,
             latency_s=self._latencies_s(pool, moves, transfer_patterns),
             resident=np.array([mapped.resident_share for mapped in pool.operators]),
             imbalance=np.array([mapped.imbalance for mapped in pool.operators]),
@@ -167,7 +167,7 @@ class RowMaker:
         joules = np.array([site.joules_per_byte for site in self.mapped.sites])
         one = mapped.operator.weight_elements / placement.routing.experts * self.precision.weight_bytes
         read = placement.distinct(NODES) * (one * (1.0 - mapped.resident_share))
-        links = cost.link_s.sum(axis=1) * link_capacity(self.package) * self.package.link.joules_per_byte
+        links = self.load.joules(cost.link_s * self.load.capacity)
         return ExpertNodes(
             cost.busiest_s, cost.die_j + read @ (joules @ placement.fetch) + links, cost.site_s, cost.link_s
         )
@@ -177,7 +177,7 @@ class RowMaker:
         fetch, size = group.experts.fetch if group.experts else group.weight_fetch, self.mapped.component_count
         rates = [self.rates[self.group_of[die]] for die in group.dies]
         reached = self._reached(tuple(float(rate.memory["weights"]) for rate in rates))
-        at, capacity = np.array([site.component for site in self.mapped.sites]), link_capacity(self.package)
+        at = np.array([site.component for site in self.mapped.sites])
         traffic = np.zeros((len(group.dies) + 1, size, size))
         for number, die in enumerate(group.dies):
             traffic[number, at, die] = fetch[:, number]
@@ -186,7 +186,7 @@ class RowMaker:
             traffic[-1, np.array(transfer.sources)[:, None], np.array(transfer.targets)] += transfer.share * per_row
         diagonal = np.arange(size)
         traffic[:, diagonal, diagonal] = 0.0
-        loads = self.load.loads(traffic) / capacity
+        loads = self.load.loads(traffic) / self.load.capacity
         return ExpertPaths(fetch / reached, loads[:-1].T, loads[-1], rates)
 
     def _patterns(self, pool: MappedPool) -> tuple[FloatArray, list[Transfer], tuple[tuple[int, ...], ...]]:
@@ -236,9 +236,9 @@ class RowMaker:
         """Longest path of each transfer, one after the other; memory reads are fetched ahead and show no latency."""
         hops = np.zeros(3 * len(pool.groups) + len(moves))
         for number, transfer in enumerate(moves, 3 * len(pool.groups)):
-            paths = self.hops[np.array(transfer.sources)[:, None], np.array(transfer.targets)]
+            paths = self.delays[np.array(transfer.sources)[:, None], np.array(transfer.targets)]
             hops[number] = np.max(paths, where=transfer.share > 0, initial=0.0)
-        return np.array([hops[list(used)].sum() if used else 0.0 for used in transfers]) * self.package.link.latency_s
+        return np.array([hops[list(used)].sum() if used else 0.0 for used in transfers]) * self.delay_s
 
     def _shares(self, pool: MappedPool, names: tuple[str, ...]) -> FloatArray:
         share = np.zeros((len(pool.groups), len(names)))

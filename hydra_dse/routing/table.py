@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.components import Topology
 from hydra_dse.routing.deadlock import virtual_layers
+from hydra_dse.routing.fabric import IslandRoutes, hung_links, joined_tables
 
 Link = tuple[int, int]
 FloatArray = NDArray[np.float64]
@@ -29,7 +30,8 @@ class RouteTable:
     """Routes of a topology in which only the slots of `transit` may be passed through.
 
     Attributes:
-        links: directed links `(from slot, to slot)`; both directions of edge `e` are links `2e` and `2e + 1`.
+        links: directed links `(from slot, to slot)`; both directions of edge `e` are links `2e` and `2e + 1`.  Of
+            several packages those between ports and the dies they hang on follow, two for each port.
         next_slot: shape (slots, slots): where a flow in slot `s` to slot `t` goes next; `s` itself at its end,
             -1 where there is no route.
         hops: shape (slots, slots): links on the path; infinite where there is none.
@@ -121,12 +123,29 @@ def route(topology: Topology, transit: tuple[bool, ...]) -> RouteTable:
     size = len(topology.slots)
     if len(transit) != size:
         raise InputError(Fault(f"transit names {len(transit)} slots, the topology has {size}"))
+    if topology.islands:
+        return _over_fabric(topology, transit)
     links = tuple(link for a, b in topology.edges for link in ((a, b), (b, a)))
     hops = hop_distances(adjacency(topology), np.array(transit, dtype=bool))
     next_slot = _next_slots(topology, links, hops, transit)
     for array in (hops, next_slot):
         array.setflags(write=False)
     return RouteTable(topology, transit, links, next_slot, hops)
+
+
+def _over_fabric(topology: Topology, transit: tuple[bool, ...]) -> RouteTable:
+    """Routes of several packages, each by its own table, joined by the ports of the fabric."""
+    islands, start = [], 0
+    for island, ports in zip(topology.islands, topology.ports, strict=True):
+        mine = transit[start : start + len(island.slots)]
+        table = route(island, mine)
+        islands.append(IslandRoutes(island, mine, start, table.next_slot, table.hops, len(ports)))
+        start += len(island.slots)
+    next_slot, hops = joined_tables(topology, islands)
+    edges = (*topology.edges, *hung_links(topology, islands))
+    for array in (hops, next_slot):
+        array.setflags(write=False)
+    return RouteTable(topology, transit, tuple(link for a, b in edges for link in ((a, b), (b, a))), next_slot, hops)
 
 
 @lru_cache(maxsize=64)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.fabric import part_of_component
 from hydra_dse.mapping import ExecutionGroup, ExpertPlacement, MappedDesign, MappedOperator, MappedPool
 from hydra_dse.model.operators import Operator
 from hydra_dse.model.precision import Precision
@@ -149,11 +150,12 @@ class PlacedHardware:
             package.chiplet_of(die).sram_bytes * (1.0 - design.mapping.sram_weight_share)
             for die in range(package.die_count)
         ]
+        part = part_of_component(package)
         # A stack delivers no more than its links carry; the memory of a die needs none.
         self._site_links_bytes_per_s = [
             math.inf
             if site.component < package.die_count
-            else min(self.links.degree(site.component), site.ports) * self.links.capacity_bytes_per_s
+            else min(self.links.degree(site.component), site.ports) * self.links.noi_bytes_per_s[part[site.component]]
             for site in mapped.sites
         ]
 
@@ -210,7 +212,7 @@ class PlacedHardware:
         self, pool: MappedPool, mapped: MappedOperator, paths: list[GroupPaths], walked: dict[int, FloatArray]
     ) -> PlacedOperator:
         group = pool.groups[mapped.group]
-        activations, hops = [], 0
+        activations, hops = [], 0.0
         for transfer in mapped.transfers:
             # Operators of a group share the array of shares, so each is walked once.
             if id(transfer.share) not in walked:
@@ -224,7 +226,7 @@ class PlacedHardware:
             operator=mapped.operator,
             group=mapped.group,
             streamed=1.0 - mapped.resident_share,
-            fixed_s=float(overhead) + hops * self.package.link.latency_s,
+            fixed_s=float(overhead) + hops * self.links.delay_s,
             dies=dies,
             paths=paths[mapped.group],
             activations=tuple(activations),

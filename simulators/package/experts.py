@@ -42,7 +42,7 @@ def expert_bytes(placed: PlacedOperator, experts: PlacedExperts, precision: Prec
 
 
 def expert_seconds(
-    placed: PlacedOperator, experts: PlacedExperts, precision: Precision, link_bytes_per_s: float, rows: FloatArray
+    placed: PlacedOperator, experts: PlacedExperts, precision: Precision, link_bytes_per_s: FloatArray, rows: FloatArray
 ) -> FloatArray:
     """Return the time of all instances for each number of rows."""
     nodes = _nodes(int(max(rows.max(initial=1.0), 1.0)))
@@ -60,7 +60,7 @@ def _nodes(most: int) -> list[int]:
 
 
 def _drawn_seconds(
-    placed: PlacedOperator, experts: PlacedExperts, precision: Precision, link_bytes_per_s: float, rows: int
+    placed: PlacedOperator, experts: PlacedExperts, precision: Precision, link_bytes_per_s: FloatArray, rows: int
 ) -> float:
     """Mean over draws of the busiest resource."""
     operator, routing = placed.operator, experts.placement.routing

@@ -17,7 +17,8 @@ FloatArray = NDArray[np.float64]
 class Handoff:
     """Transfers of a placed design; stacks are read, links carry, other stacks are written, all at the same time.
 
-    Alone, a transfer takes as long as the slowest of them; beside iterations it gets its fair share of each.
+    Alone, a transfer takes as long as the slowest of them; beside iterations it gets its fair share of each.  Between
+    packages it arrives `latency_s` after its last byte has left.
 
     Args:
         hardware: the design, whose pools have memories of their own.
@@ -36,6 +37,13 @@ class Handoff:
         self._die_groups = sum(group.count > 0 for group in hardware.package.dies)
         self.seconds_per_byte = float(busy.max(initial=0.0))
         self._table = busy[None, :]
+        self.latency_s = self._longest_s() if hardware.package.parts else 0.0
+
+    def _longest_s(self) -> float:
+        """Latency of the slowest path; on a single package nothing beside the time of a transfer."""
+        links = self.hardware.links
+        everything = range(self.hardware.mapped.component_count)
+        return links.longest_path(everything, everything, self.hardware.mapped.handoff) * links.delay_s
 
     @property
     def table(self) -> FloatArray:

@@ -71,7 +71,6 @@ def moved_ledger(hardware: PlacedHardware, name: str, site_bytes: FloatArray, li
     """The ledger of bytes that move between memories, beside what dies do: shape (sites,) and (links,)."""
     joules = np.array([site.joules_per_byte for site in hardware.mapped.sites])
     bandwidth = np.array([site.bandwidth_bytes_per_s for site in hardware.mapped.sites])
-    per_link_byte = hardware.package.link.joules_per_byte
     return Ledger(
         operands={name: OperandBytes(site_bytes, link_bytes)},
         site_s=site_bytes / bandwidth,
@@ -79,11 +78,11 @@ def moved_ledger(hardware: PlacedHardware, name: str, site_bytes: FloatArray, li
         die_s={},
         die_j=0.0,
         memory_j=float(site_bytes @ joules),
-        link_j=float(link_bytes.sum()) * per_link_byte,
+        link_j=hardware.links.joules(link_bytes),
         compute_j={},
         sram_j={},
         site_j=site_bytes * joules,
-        each_link_j=link_bytes * per_link_byte,
+        each_link_j=hardware.links.each_joules(link_bytes),
         site_components=tuple(site.component for site in hardware.mapped.sites),
     )
 
@@ -210,10 +209,10 @@ class _Book:
             die_s=die_s,
             die_j=self.die_j,
             memory_j=float(site_bytes @ joules),
-            link_j=float(link_bytes.sum()) * hardware.package.link.joules_per_byte,
+            link_j=hardware.links.joules(link_bytes),
             compute_j=self.compute_j,
             sram_j=self.sram_j,
             site_j=site_bytes * joules,
-            each_link_j=link_bytes * hardware.package.link.joules_per_byte,
+            each_link_j=hardware.links.each_joules(link_bytes),
             site_components=tuple(site.component for site in hardware.mapped.sites),
         )

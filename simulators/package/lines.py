@@ -111,14 +111,16 @@ def affine_demand(operator: Operator, precision: Precision, positions: int) -> A
     )
 
 
-def time_lines(placed: PlacedOperator, precision: Precision, link_bytes_per_s: float, positions: int) -> FloatArray:
+def time_lines(
+    placed: PlacedOperator, precision: Precision, link_bytes_per_s: FloatArray, positions: int
+) -> FloatArray:
     """Return the time of one instance on each resource that may bind, shape (lines, 7)."""
     operator = unwindowed(placed.operator)
     batch = probe_batches(positions)
     demand = operator.demand(batch, precision)
     bytes_of = affine_demand(placed.operator, precision, positions)
     lines = [line for part in placed.dies for line in _compute_lines(operator, demand, batch, part)]
-    lines += list(_site_lines(placed, bytes_of)) + list(_link_lines(placed, bytes_of) / link_bytes_per_s)
+    lines += list(_site_lines(placed, bytes_of)) + list(_link_lines(placed, bytes_of) / link_bytes_per_s[:, None])
     return undominated_lines(np.array(lines))
 
 

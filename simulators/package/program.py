@@ -192,7 +192,7 @@ class PoolProgram:
     ) -> int | None:
         sites, capacity = self.hardware.site_count, self.hardware.links.capacity_bytes_per_s
         for path, share in paths:
-            busy[[sites + link for link in path]] += share / capacity
+            busy[[sites + link for link in path]] += share / capacity[list(path)]
             carried[[sites + link for link in path]] += share
         if not busy.any():
             return None

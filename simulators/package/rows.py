@@ -22,7 +22,9 @@ def row_batch(rows: FloatArray) -> Batch:
     return Batch(prefill_tokens=rows, emitted_tokens=rows)
 
 
-def row_seconds(placed: PlacedOperator, precision: Precision, link_bytes_per_s: float, rows: FloatArray) -> FloatArray:
+def row_seconds(
+    placed: PlacedOperator, precision: Precision, link_bytes_per_s: FloatArray, rows: FloatArray
+) -> FloatArray:
     """Return the time of all instances of an operator for each number of rows."""
     if placed.experts is not None:
         return expert_seconds(placed, placed.experts, precision, link_bytes_per_s, rows)
@@ -37,14 +39,14 @@ def row_seconds(placed: PlacedOperator, precision: Precision, link_bytes_per_s: 
     return placed.operator.count * (longest + np.asarray(activity(demand)) * placed.fixed_s)
 
 
-def _resource_lines(placed: PlacedOperator, link_bytes_per_s: float) -> FloatArray:
+def _resource_lines(placed: PlacedOperator, link_bytes_per_s: FloatArray) -> FloatArray:
     """Seconds per weight byte and per row on each site and link that may bind, shape (lines, 2)."""
     weights = placed.paths.weights
     moved = np.zeros(len(weights.link_bytes))
     for transfer in placed.activations:
         moved = moved + transfer.link_bytes * transfer.bytes_per_row
     sites = np.stack((weights.site_s, np.zeros(len(weights.site_s))), axis=1)
-    links = np.stack((weights.link_bytes, moved), axis=1) / link_bytes_per_s
+    links = np.stack((weights.link_bytes, moved), axis=1) / link_bytes_per_s[:, None]
     return undominated_lines(np.concatenate((sites, links, np.zeros((1, 2)))))
 
 
@@ -52,7 +54,7 @@ class RowTable:
     """Seconds by number of rows of a set of operators, by execution group; grows as larger batches come."""
 
     def __init__(
-        self, operators: Sequence[PlacedOperator], groups: int, precision: Precision, link_bytes_per_s: float
+        self, operators: Sequence[PlacedOperator], groups: int, precision: Precision, link_bytes_per_s: FloatArray
     ) -> None:
         self._operators = tuple(operators)
         self._precision = precision

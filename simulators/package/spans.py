@@ -53,11 +53,11 @@ def layout_of(hardware: PlacedHardware, static_power_w: float) -> PackageLayout:
                  site.bandwidth_bytes_per_s)
         for site in hardware.mapped.sites
     ]  # fmt: skip
+    capacities = hardware.links.capacity_bytes_per_s.tolist()
     links = [
-        Resource("link", " → ".join(at_slot.get(slot, f"slot {slot}") for slot in ends),
-                 hardware.links.capacity_bytes_per_s)
-        for ends in hardware.links.routes.links
-    ]  # fmt: skip
+        Resource("link", " → ".join(at_slot.get(slot, f"slot {slot}") for slot in ends), capacity)
+        for ends, capacity in zip(hardware.links.routes.links, capacities, strict=True)
+    ]
     return PackageLayout(tuple(names), (*sites, *links), float(hardware.precision.activation_bytes), static_power_w)
 
 

@@ -44,7 +44,7 @@ class UsageTable:
             window = placed.operator.window
             self._add(placed, 0 if window is None else 1 + windows.index(window), capacity)
 
-    def _add(self, placed: PlacedOperator, window: int, capacity: float) -> None:
+    def _add(self, placed: PlacedOperator, window: int, capacity: FloatArray) -> None:
         if not depends_on_rows_only(placed.operator):
             self._add_lines(placed, window, capacity)
             return
@@ -62,7 +62,7 @@ class UsageTable:
         self._table[at] += (2.0 * one - two) * per_byte
         self._table[at + 1] += (two - one) * per_byte
 
-    def _per_expert_byte(self, placed: PlacedOperator, per_byte: FloatArray, capacity: float) -> FloatArray:
+    def _per_expert_byte(self, placed: PlacedOperator, per_byte: FloatArray, capacity: FloatArray) -> FloatArray:
         """Busy seconds per byte of expert weights: one row, or one a die where experts are placed whole."""
         if placed.experts is None:
             return per_byte[None, :]
@@ -71,7 +71,7 @@ class UsageTable:
             [factor * np.concatenate((path.site_s, path.link_bytes / capacity)) for path in placed.experts.paths]
         )
 
-    def _add_lines(self, placed: PlacedOperator, window: int, capacity: float) -> None:
+    def _add_lines(self, placed: PlacedOperator, window: int, capacity: FloatArray) -> None:
         """An operator with caches: its bytes are affine in the features of a composition."""
         bytes_of, paths = affine_demand(placed.operator, self._precision, self._positions), placed.paths
         rows = [0, 4, 5, 6, None, SHARED_FEATURES + 2 * window, SHARED_FEATURES + 2 * window + 1]

@@ -82,6 +82,9 @@ def _system(
     design, model = resident.design, resident.model
     mapped = map_design(design, model)
     hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
+    if detail != "ledger" and design.package.parts:
+        message = f"detail {detail!r} is not modelled for several packages; use ledger"
+        raise InputError(Fault(message))
     if detail != "ledger" and design.policy.task_map != "static":
         message = f"detail {detail!r} is not modelled for task_map: {design.policy.task_map}; use ledger"
         raise InputError(Fault(message))
@@ -122,6 +125,7 @@ def _system(
         dict(costs),
         handoff,
         source=None if handoff is None else source,
+        handoff_latency_s=0.0 if handoff is None else handoff.latency_s,
         roles=roles,
         swapped=other_phase,
         processor=processor,

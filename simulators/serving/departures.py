@@ -63,7 +63,11 @@ class Departures:
         def end(_: simpy.Event) -> None:
             self._end(sequence, began_s)
 
-        server.processor.run(server.system.handoff(sequence.target)).callbacks.append(end)
+        def sent(_: simpy.Event) -> None:
+            server.env.timeout(server.system.handoff_latency_s).callbacks.append(end)
+
+        late = server.system.handoff_latency_s > 0.0
+        server.processor.run(server.system.handoff(sequence.target)).callbacks.append(sent if late else end)
 
     def _end(self, sequence: Sequence, began_s: float) -> None:
         server = self._server

@@ -58,6 +58,7 @@ class System:
         leaps: whether durations of iterations alone are those of the costs, so that decode steps may be leaped over.
         seed: of the tokens that decode steps emit, where these are drawn.
         programs: makes the operators of the iterations of a pool, for traces.
+        handoff_latency_s: from the last byte of a transfer sent to its arrival.
     """
 
     policy: Policy
@@ -72,6 +73,7 @@ class System:
     leaps: bool = True
     seed: int = 0
     programs: Mapping[str, Callable[[], PoolProgram]] = field(default_factory=dict)
+    handoff_latency_s: float = 0.0
 
 
 class Server:

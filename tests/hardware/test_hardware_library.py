@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -99,7 +100,8 @@ def test_every_link_class_loads_and_is_sourced(name: str) -> None:
     link = load_link(name)
     assert len(link.source) > 20
     assert 0.5 < link.efficiency < 1
-    assert 1e-9 < link.latency_s < 20e-9
+    # Links between packages, whose ports are silicon of their own, go over a board.
+    assert 1e-9 < link.latency_s < (20e-9 if math.isinf(link.phy_bytes_per_s_per_mm2) else 1e-6)
 
 
 @pytest.mark.parametrize("style", ["systolic", "mac-array", "vector", "gpu", "dataflow"])

@@ -91,7 +91,7 @@ def reference_seconds(cost: PackageCost, batch: Composition) -> float:
         slowest = max(
             float(compute_time_s(placed.operator, demand, totals, part.rates, part.share)) for part in placed.dies
         )
-        longest = max(slowest, site_s.max(), link_bytes.max() / hardware.links.capacity_bytes_per_s)
+        longest = max(slowest, site_s.max(), (link_bytes / hardware.links.capacity_bytes_per_s).max())
         seconds += placed.operator.count * (longest + placed.fixed_s)
     return seconds
 
