@@ -8,6 +8,7 @@ from dataclasses import asdict
 from hydra_dse.cli.package_tables import print_package
 from hydra_dse.cli.tables import console, print_table
 from hydra_dse.estimator.explain import Explanation, StackMemory, TypicalIteration
+from hydra_dse.estimator.explain_handoff import HandoffRow
 from hydra_dse.estimator.explain_reuse import PrefixPoint
 from hydra_dse.profile.composition import ClassTime, Composition, LinkBytes, MappedClass, ResourceTime
 from hydra_dse.results.text import number, percent
@@ -35,6 +36,8 @@ def print_explanation(explanation: Explanation) -> None:
     _print_roles(explanation)
     if explanation.prefix is not None:
         _print_prefix(explanation.prefix)
+    if explanation.handoff is not None:
+        _print_handoff(explanation.handoff)
     if explanation.package is not None:
         print_package(explanation.package)
     for iteration in explanation.iterations:
@@ -50,6 +53,23 @@ def _print_prefix(prefix: PrefixPoint) -> None:
         console().print(f"of these {_share(prefix.hit_share - prefix.device_share)} come from the host")
     rows = [(number(point.capacity_bytes / 1e9), _share(point.hit_share)) for point in prefix.curve]
     print_table("Prefix hits by capacity, load as it is", ("for cached entries [GB]", "prompt tokens found"), rows)
+
+
+def _print_handoff(row: HandoffRow) -> None:
+    caches = number((row.kv_bytes + row.state_bytes) / 1e6)
+    across = f", {number(row.fabric_bytes / 1e6)} MB over links between packages" if row.fabric_bytes else ""
+    console().print(
+        f"hand-off: {number(row.requests_per_s)} requests/s of {caches} MB ({number(row.kv_bytes / 1e6)} KV, "
+        f"{number(row.state_bytes / 1e6)} state{across}) take {number(1e3 * row.moved_s, 3)} ms, "
+        f"{number(1e3 * row.alone_s, 3)} ms alone and {number(1e6 * row.latency_s, 3)} µs of latency; at most "
+        f"{number(row.most_per_s)} requests/s"
+    )
+    rows = [
+        (link.link, link.source, link.target, number(link.bytes_per_request / 1e6), _share(link.busy_share))
+        for link in row.links[:LINKS]
+    ]
+    title = f"Busiest {len(rows)} of {len(row.links)} links of the hand-off"
+    print_table(title, ("link", "from", "to", "a request [MB]", "busy"), rows, left=3)
 
 
 def _print_roles(explanation: Explanation) -> None:

@@ -16,6 +16,7 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.designs import evaluate, reuses, solve_cached
 from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.estimate import solver_of
+from hydra_dse.estimator.explain_handoff import HandoffRow, explain_handoff
 from hydra_dse.estimator.explain_package import PackageRow, package_row
 from hydra_dse.estimator.explain_reuse import PrefixPoint, prefix_point
 from hydra_dse.estimator.explain_roles import RoleChangeRow, RoleStateRow, explain_roles
@@ -110,6 +111,7 @@ class Explanation:
         role_changes: what a change from one to the next costs.
         prefix: the prefix cache on its curve of hits over capacity; `null` where there is none, or nothing to find.
         package: area, cost, power and temperature; `null` of a design that cannot serve.
+        handoff: between pools with memories of their own; `null` where pools share their memory.
     """
 
     rate_requests_per_s: float | None
@@ -121,6 +123,7 @@ class Explanation:
     role_changes: tuple[RoleChangeRow, ...] = ()
     prefix: PrefixPoint | None = None
     package: PackageRow | None = None
+    handoff: HandoffRow | None = None
 
 
 def explain(
@@ -178,6 +181,7 @@ def _explained(design: Design, model: Model, course: Sequence[Piece], calibratio
         roles=roles[0],
         role_changes=roles[1],
         package=package_row(design, profile, solution),
+        handoff=explain_handoff(design, mapped, profile, solution, moments),
     )
 
 

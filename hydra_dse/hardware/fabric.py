@@ -158,3 +158,13 @@ def part_of_component(package: Package) -> tuple[int, ...]:
     parts = parts_of(package)
     dies = [number for number, part in enumerate(parts) for _ in range(part.die_count)]
     return (*dies, *(number for number, part in enumerate(parts) for _ in range(part.stack_count)))
+
+
+def port_names(package: Package) -> dict[int, str]:
+    """Name of what stands in each slot that is no place for a component: ports, and the switch."""
+    names: dict[int, str] = {}
+    for part, ports in zip(package.parts, package.topology.ports, strict=True):
+        names |= {slot: f"{part.name} port {number}" for number, slot in enumerate(ports)}
+    if package.fabric is not None and package.fabric.switched and package.parts:
+        names[len(package.topology.slots) - 1] = "switch"
+    return names

@@ -105,6 +105,10 @@ def layout_of(design: Design, models: Sequence[Model], seed: int, part_w: Sequen
     Raises:
         InputError: the design has no legal placement.
     """
+    if design.package.parts:
+        names = ", ".join(part.name for part in design.package.parts)
+        message = f"has the packages {names}; other tools know one package: write each as a design of its own"
+        raise InputError(Fault(message, design.name or None))
     placed, violations = place_design(design, models, seed)
     if placed.placement is None:
         raise InputError(Fault("cannot be placed: " + "; ".join(str(one) for one in violations), design.name or None))

@@ -55,12 +55,15 @@ def role_plan(design: Design) -> RolePlan:
     """Return the role states that a policy asks for and the dies allow; one where dies do not cross.
 
     Raises:
-        InputError: dies that cross while experts lie whole on dies, or in the stages of a pipeline.
+        InputError: dies that cross while experts lie whole on dies, in the stages of a pipeline, or between packages.
     """
     policy, mapping = design.policy, design.mapping
     if policy.task_map == "elastic" and (mapping.parallelism == "expert" or mapping.pipeline > 1):
         what = "experts placed whole" if mapping.parallelism == "expert" else f"{mapping.pipeline} pipeline stages"
         message = f"task_map 'elastic' with {what} is not modelled; use task_map: static, or parallelism: tensor"
+        raise InputError(Fault(message))
+    if policy.task_map == "elastic" and design.package.parts:
+        message = "task_map 'elastic' over several packages is not modelled; use task_map: static, or one package"
         raise InputError(Fault(message))
     wanted = {"decode": policy.role_units_to_prefill, "prefill": policy.role_units_to_decode}
     if policy.task_map != "elastic":

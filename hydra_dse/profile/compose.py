@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.fabric import port_names
 from hydra_dse.mapping import LedgerRow, MappedPool, flows_of, ledger, operator_traffic
 from hydra_dse.model.operators import Batch
 from hydra_dse.network_load import LinkLoad
@@ -126,7 +127,7 @@ def _links(pool: ReferencePool, part: Batch, time_s: float) -> tuple[LinkBytes, 
     busy_s = pool.in_flight * pool.link_busy(pool.operators(part))
     total = loads.sum(axis=0)
     names, slots = component_names(pool.package), pool.load.placement.slots
-    at = {slot: names[component] for component, slot in enumerate(slots)}
+    at = port_names(pool.package) | {slot: names[component] for component, slot in enumerate(slots)}
     return tuple(
         LinkBytes(
             link=_link_name(pool.load, int(link)),

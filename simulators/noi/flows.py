@@ -38,7 +38,7 @@ class Route:
         name: for messages and accounts.
         busy_s: seconds per operand byte of each resource (memory sites, then links), shape (resources,).
         stripes: pairs of source and target on each resource, shape (resources,).
-        hops: links of the longest path.
+        hops: links of the longest path, or its latency in seconds where links differ.
         pairs: number of pairs.
         carried: bytes on each resource per operand byte, shape (resources,); None where nobody accounts for them.
     """
@@ -46,7 +46,7 @@ class Route:
     name: str
     busy_s: FloatArray
     stripes: FloatArray
-    hops: int
+    hops: float
     pairs: int
     carried: FloatArray | None = None
 

@@ -79,9 +79,10 @@ class PlacedLinks:
     def longest_path(self, sources: Sequence[int], targets: Sequence[int], share: FloatArray) -> float:
         """Longest path on which anything flows, in units of `delay_s`."""
         pairs = zip(*(axis.tolist() for axis in np.nonzero(share)), strict=True)
-        return max((self._length(self.path(sources[row], targets[column])) for row, column in pairs), default=0)
+        return max((self.length(self.path(sources[row], targets[column])) for row, column in pairs), default=0)
 
-    def _length(self, path: tuple[int, ...]) -> float:
+    def length(self, path: Sequence[int]) -> float:
+        """Length of a path in units of `delay_s`."""
         return len(path) if self._alike is not None else sum(self._latency_s[link] for link in path)
 
     @property

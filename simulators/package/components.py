@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InvariantBroken
 from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.fabric import port_names
 from hydra_dse.physical import memory_static_w, static_power_w
 from hydra_dse.results import Component, Components
 from simulators.noi.links import PlacedLinks
@@ -158,7 +159,7 @@ def _memories(package: Package, slots: Sequence[int], ledgers: Sequence[Ledger],
 
 def _links(package: Package, links: PlacedLinks, ledgers: Sequence[Ledger], seconds: float) -> list[Component]:
     names = _names(package)
-    at = {slot: names[component] for component, slot in enumerate(links.slots)}
+    at = port_names(package) | {slot: names[component] for component, slot in enumerate(links.slots)}
     busy = np.sum([ledger.link_s for ledger in ledgers], axis=0).tolist()
     joules = np.sum([ledger.each_link_j for ledger in ledgers], axis=0).tolist()
     return [

@@ -107,7 +107,7 @@ class PoolProgram:
         self.windows = tuple(sorted({w for w in (each.operator.window for each in mapped.operators) if w is not None}))
         self._known: dict[object, int | None] = {}
         self._expert_fetch: dict[int, list[FloatArray]] = {}
-        latency_s = hardware.package.link.latency_s
+        latency_s = hardware.links.delay_s
         self.operators = [
             PlacedStep(self, each, mapped.groups[each.group], latency_s, at) for at, each in enumerate(mapped.operators)
         ]
@@ -197,7 +197,7 @@ class PoolProgram:
         if not busy.any():
             return None
         stripes = stripes + stripes_on([path for path, _ in paths], len(busy), sites)
-        hops = max((len(path) for path, _ in paths), default=0)
+        hops = max((self.hardware.links.length(path) for path, _ in paths), default=0)
         return self.network.add(Route(f"{self.placed.name}: {name}", busy, stripes, hops, len(paths), carried))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.hardware.fabric import port_names
 from hydra_dse.model.operators import Batch, Demand
 from hydra_dse.operator_cost import DieRates, DieShare, compute_time_s, work_of
 from hydra_dse.records.spans import IterationSpan, OperatorSpan, PackageLayout, Resource, TransferSpan
@@ -47,7 +48,7 @@ def layout_of(hardware: PlacedHardware, static_power_w: float) -> PackageLayout:
     names = [f"{group.name}[{number}]" for group in package.dies for number in range(group.count)]
     stacks = [f"{group.name}[{number}]" for group in package.memories for number in range(group.count)]
     components = names + stacks
-    at_slot = {slot: components[number] for number, slot in enumerate(hardware.links.slots)}
+    at_slot = port_names(package) | {slot: components[number] for number, slot in enumerate(hardware.links.slots)}
     sites = [
         Resource("memory", components[site.component] + (" memory" if site.component < len(names) else ""),
                  site.bandwidth_bytes_per_s)

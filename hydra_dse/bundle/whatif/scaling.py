@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Chiplet, Package
+from hydra_dse.hardware.fabric import joined
 
 RESOURCES = ("noi", "hbm", "sram", "compute", "compute:matmul", "compute:vector")
 
@@ -16,8 +17,9 @@ RESOURCES = ("noi", "hbm", "sram", "compute", "compute:matmul", "compute:vector"
 class Scale:
     """A resource and the factor on its rate.
 
-    `noi`: bandwidth of every link; `hbm`: bandwidth of every stack and of the memory of dies; `sram`: on-die bandwidth;
-    `compute:matmul`, `compute:vector`: peaks of all dies; `compute`: both; `compute:<group>`: both of one die group.
+    `noi`: bandwidth of every link, those between packages included; `hbm`: bandwidth of every stack and of the memory
+    of dies; `sram`: on-die bandwidth; `compute:matmul`, `compute:vector`: peaks of all dies; `compute`: both;
+    `compute:<group>`: both of one die group.
     """
 
     resource: str
@@ -60,6 +62,10 @@ def scaled(design: Design, scales: Sequence[Scale]) -> Design:
 
 
 def _scaled(package: Package, scale: Scale) -> Package:
+    if package.parts and package.fabric is not None:
+        faster = scale.factor if scale.resource == "noi" else 1.0
+        fabric = replace(package.fabric, bandwidth_bytes_per_s=package.fabric.bandwidth_bytes_per_s * faster)
+        return joined(package.name, [_scaled(part, scale) for part in package.parts], fabric, package.source)
     if scale.resource == "noi":
         package = replace(package, link_bandwidth_bytes_per_s=package.link_bandwidth_bytes_per_s * scale.factor)
     if scale.resource == "hbm":

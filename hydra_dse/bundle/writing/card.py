@@ -85,9 +85,15 @@ def _hardware_section(package: Package) -> dict[str, object]:
     ports = [(group.chiplet.ports, group.count) for group in package.dies if group.count]
     mean_ports = sum(each * count for each, count in ports) / max(1, package.die_count)
     gbps = max(1.0, mean_ports * package.link_bandwidth_bytes_per_s * package.link.efficiency * 8 / 1e9)
+    fabric = package.fabric
+    # Nothing leaves a single package, so that scale-out is as fast as the links of a die.
+    out = (
+        gbps
+        if fabric is None
+        else max(1.0, fabric.links * fabric.bandwidth_bytes_per_s * fabric.link.efficiency * 8e-9)
+    )
     return {
-        # Nothing leaves the package, so that scale-out is as fast as the links of a die.
-        "network_topo": {"topology": package.topology.kind, "bandwidth_gbps": [gbps, gbps]},
+        "network_topo": {"topology": package.topology.kind, "bandwidth_gbps": [gbps, out]},
         "xpu_spec": {
             "type": "chiplet",
             "model": "+".join(dict.fromkeys(group.chiplet.name for group in package.dies if group.count)),
