@@ -47,7 +47,8 @@ class IslandRoutes:
 
     def dealt(self, ways: int) -> list[int]:
         """Which of `ways` parallel links leads to each slot."""
-        dealt, count = [], {True: 0, False: 0}
+        # Leaves go on where the others end, so that the links are even in each kind and in all.
+        dealt, count = [], {True: 0, False: sum(self.transit)}
         for passes in self.transit:
             dealt.append(count[passes] % ways)
             count[passes] += 1

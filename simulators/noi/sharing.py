@@ -7,7 +7,8 @@ SIGMETRICS 2015, where it is called bottleneck max fairness).  On one resource t
 half each, a job that asks for less than its fair share keeps what it asks for.
 
 What is left of resource `r` for job `j` when the others take `v_1 ≤ v_2 ≤ …` is the water level
-`max_i (1 − v_1 − … − v_i)/(n − i)`, so a fair allocation is a fixed point of
+`max_i (1 − v_1 − … − v_i)/(n − i)` (`m` equal jobs look at the `n − m` others together), so a fair allocation is a
+fixed point of
 `s_j = min(1, min_r level_jr / u_jr)`.  Every fixed point is feasible: were a resource over-full, the job that takes
 most of it would be above its own level.
 """
@@ -39,25 +40,29 @@ def fair_speeds(usage: FloatArray) -> FloatArray:
     if not contended.any():
         return speeds
     usage = usage[:, contended]
+    # Jobs of equal usage have equal speeds (all transfers between two pools, say): each kind is looked at once.
+    numbers: dict[bytes, int] = {}
+    kind = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in usage])
+    _, first, counts = np.unique(kind, return_index=True, return_counts=True)
+    speeds, kinds = np.ones(len(first)), usage[first]
     for _ in range(PASSES):
         before = speeds.copy()
-        for job in range(jobs):
-            speeds[job] = _speed(usage, speeds, job)
+        for number in range(len(first)):
+            speeds[number] = _speed(kinds, counts, speeds, number)
         if np.abs(speeds - before).max() < TOLERANCE:
             break
-    return np.asarray(speeds / max(1.0, float((speeds @ usage).max())))
+    return np.asarray(speeds / max(1.0, float(((speeds * counts) @ kinds).max())))[kind]
 
 
-def _speed(usage: FloatArray, speeds: FloatArray, job: int) -> float:
-    """Speed of one job given what the others take."""
-    jobs = len(usage)
-    mine = usage[job]
+def _speed(usage: FloatArray, counts: NDArray[np.int64], speeds: FloatArray, kind: int) -> float:
+    """Speed of the jobs of one kind given what those of the others take; they share what is left evenly."""
+    mine, own = usage[kind], int(counts[kind])
     used = mine > 0.0
     if not used.any():
         return 1.0
-    others = np.delete(usage * speeds[:, None], job, axis=0)[:, used]
+    others = np.repeat(np.delete(usage * speeds[:, None], kind, axis=0)[:, used], np.delete(counts, kind), axis=0)
     taken = np.concatenate((np.zeros((1, others.shape[1])), np.cumsum(np.sort(others, axis=0), axis=0)))
-    level = ((1.0 - taken) / (jobs - np.arange(jobs))[:, None]).max(axis=0)
+    level = ((1.0 - taken) / (len(others) + own - np.arange(len(others) + 1))[:, None]).max(axis=0)
     return min(1.0, float((level / mine[used]).min()))
 
 
