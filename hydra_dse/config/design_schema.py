@@ -34,16 +34,19 @@ Size = Annotated[Mm, Field(gt=0)]
 
 
 class GridSection(Section):
-    """A grid of equal tiles: width and height of a tile, spacing included."""
+    """A grid of equal tiles: width and height of a tile, spacing included.
+
+    `columns: fit` takes as many as hold all dies and stacks of the package.
+    """
 
     kind: Literal["mesh", "torus", "hex"]
-    columns: PositiveCount
+    columns: PositiveCount | Literal["fit"]
     rows: PositiveCount
     tile: tuple[Size, Size]
 
     @model_validator(mode="after")
     def _not_too_many(self) -> GridSection:
-        if self.columns * self.rows > 4096:
+        if self.columns != "fit" and self.columns * self.rows > 4096:
             raise at_key("columns", f"{self.columns} x {self.rows} tiles are more than the 4096 that are supported")
         return self
 

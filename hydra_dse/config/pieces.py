@@ -21,16 +21,20 @@ _grid = lru_cache(maxsize=256)(build_topology)
 
 
 def topology_of(
-    document: Document, section: schema.GridSection | schema.FloorplanSection, package: tuple[str | int, ...]
+    document: Document,
+    section: schema.GridSection | schema.FloorplanSection,
+    package: tuple[str | int, ...],
+    components: int,
 ) -> Topology:
-    """Return the slots and links of a package at a key path.
+    """Return the slots and links of a package at a key path, of so many components where its columns follow them.
 
     Raises:
         InputError: slots that overlap.
     """
     if section.kind != "floorplan":
         width, height = section.tile
-        return _grid(section.kind, section.columns, section.rows, width, height)
+        columns = max(1, -(-components // section.rows)) if section.columns == "fit" else section.columns
+        return _grid(section.kind, columns, section.rows, width, height)
     slots = [Slot(slot.x, slot.y, slot.width, slot.height) for slot in section.slots]
     try:
         return floorplan(slots, section.reach)

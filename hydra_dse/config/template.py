@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from hydra_dse.config import design_schema as schema
@@ -114,7 +115,7 @@ class _Piece(Generic[Noun]):
 class _Frame:
     """A package without its dies and stacks."""
 
-    topology: Topology
+    topology: Callable[[int], Topology]
     link: LinkClass
     link_bandwidth_bytes_per_s: float
     memory_is_leaf: bool
@@ -236,15 +237,14 @@ class Template:
             if piece.of(self, values).package == key
         ]
         stacks = [(name, *piece.of(self, values)) for name, piece in self._stacks.items()]
+        stacks = [stack for stack in stacks if stack[-1] == key]
         return Package(
             name=key or self.name,
-            topology=frame.topology,
+            topology=frame.topology(sum(group.count for group in dies) + sum(count for _, _, count, _ in stacks)),
             link=frame.link,
             link_bandwidth_bytes_per_s=frame.link_bandwidth_bytes_per_s,
             dies=tuple([group for group in dies if group.count]),
-            memories=tuple(
-                [MemoryGroup(name, stack, count) for name, stack, count, at in stacks if count and at == key]
-            ),
+            memories=tuple([MemoryGroup(name, stack, count) for name, stack, count, _ in stacks if count]),
             memory_is_leaf=frame.memory_is_leaf,
             limits=frame.limits,
             source=self.source,
@@ -279,14 +279,22 @@ _EMPTY = Document("<defaults>", {})
 
 def _frame(document: Document, path: KeyPath) -> _Frame:
     section = _part(document, path, schema.PackageSection)
+    topology = partial(topology_of, document, section.topology, path)
+    if section.topology.kind == "floorplan" or section.topology.columns != "fit":
+        fixed = topology(0)
+        topology = partial(_same, fixed)
     return _Frame(
-        topology=topology_of(document, section.topology, path),
+        topology=topology,
         link=load_from(document, (*path, "link", "class"), load_link),
         link_bandwidth_bytes_per_s=section.link.bandwidth,
         memory_is_leaf=section.memory_tiles == "leaf",
         limits=limits_of(section.limits),
         technology=_technology(document, path, section),
     )
+
+
+def _same(topology: Topology, _: int) -> Topology:
+    return topology
 
 
 def _technology(document: Document, path: KeyPath, section: schema.PackageSection) -> Technology | None:

@@ -51,7 +51,8 @@ def fair_speeds(usage: FloatArray) -> FloatArray:
             speeds[number] = _speed(kinds, counts, speeds, number)
         if np.abs(speeds - before).max() < TOLERANCE:
             break
-    return np.asarray(speeds / max(1.0, float(((speeds * counts) @ kinds).max())))[kind]
+    fair: FloatArray = (speeds / max(1.0, float(((speeds * counts) @ kinds).max())))[kind]
+    return fair
 
 
 def _speed(usage: FloatArray, counts: NDArray[np.int64], speeds: FloatArray, kind: int) -> float:
