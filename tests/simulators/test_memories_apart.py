@@ -77,7 +77,7 @@ def test_bytes_of_a_handoff_by_hand() -> None:
     ledger = handoff.ledger(1000, 1)
     assert ledger.operands["hand-off"].site_bytes == pytest.approx(moved * np.array([0.5, 0.5, *[0.25] * 4]))
     assert ledger.operands["hand-off"].link_bytes == pytest.approx(on_links)
-    seconds = max(moved / 2 / 600e9, on_links.max() / links.capacity_bytes_per_s)
+    seconds = max(moved / 2 / 600e9, (on_links / links.capacity_bytes_per_s).max())
     assert handoff(1000).duration_s == pytest.approx(seconds)
     assert ledger.memory_j == pytest.approx(2 * moved * 7e-12 * 8)
 
