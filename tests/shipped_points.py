@@ -18,11 +18,11 @@ def points_of(space: SearchSpace, sample: int = 300) -> Iterator[Point]:
     if math.prod(len(parameter.choices) for parameter in space.parameters) <= _MOST_CHOICES:
         yield from space.points()
         return
-    assert space.repair is not None
+    repair = space.repair or (lambda point: point)
     rng = np.random.default_rng(0)
     drawn = (
         {parameter.name: parameter.choices[rng.integers(len(parameter.choices))] for parameter in space.parameters}
         for _ in itertools.count()
     )
-    completed = (space.complete(space.repair(point)) for point in drawn)
+    completed = (space.complete(repair(point)) for point in drawn)
     yield from itertools.islice((point for point in completed if point is not None), sample)

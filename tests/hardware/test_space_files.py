@@ -22,6 +22,7 @@ from hydra_dse.config.points import Counts
 from hydra_dse.config.spaces import resolved_space, space_of
 from hydra_dse.design.space import SearchSpace
 from hydra_dse.errors import InputError
+from hydra_dse.hardware.fabric import parts_of
 from hydra_dse.physical import package_violations
 
 SMALL = find("spaces", "small-9").read_text()
@@ -121,7 +122,8 @@ def test_every_shipped_space_stays_inside_its_declared_limits(name: str) -> None
     space = load_space(name)
     packages = {id(package): package for package in (space.build(point).package for point in points_of(space))}
     assert packages
-    assert all(package.limits.interposer_mm2 is not None for package in packages.values())
+    parts = [part for package in packages.values() for part in parts_of(package)]
+    assert all(part.limits.interposer_mm2 is not None for part in parts)
     assert {violation.constraint for package in packages.values() for violation in package_violations(package)} == set()
 
 
