@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hydra_dse.hardware.components import Package
+from hydra_dse.hardware.fabric import part_components, part_slots
 from hydra_dse.placement.problem import Problem
 from hydra_dse.placement.region import most_leaves
 from hydra_dse.results import Violation
@@ -21,6 +24,13 @@ def room_violations(problem: Problem) -> tuple[Violation, ...]:
 
 def placement_violations(package: Package, slots: tuple[int, ...]) -> tuple[Violation, ...]:
     """Return what a given placement breaks: components too large for their slot, dies apart, lonely memories."""
+    if package.parts:
+        pairs = zip(package.parts, part_slots(package), part_components(package), strict=True)
+        return tuple(
+            replace(broken, constraint=f"{part.name}: {broken.constraint}")
+            for part, own, mine in pairs
+            for broken in placement_violations(part, tuple(slots[component] - own.start for component in mine))
+        )
     problem = Problem(package, np.zeros((len(slots), len(slots))))
     chosen = np.array(slots, dtype=np.int64)
     layout, graph = problem.layout_of(chosen), problem.graph
