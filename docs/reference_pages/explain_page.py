@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import re
 
-from hydra_dse.estimator import explain, explain_reuse
+from hydra_dse.estimator import explain, explain_handoff, explain_reuse
 from hydra_dse.model import operators
 from hydra_dse.profile import composition
 from reference_pages.table import NOTE, table
@@ -46,6 +46,8 @@ EXPLAINED: dict[type, str] = {
     explain.StackMemory: "explanation.memory[]",
     explain.DecodeBatch: "explanation.decode_batch",
     explain.TypicalIteration: "explanation.iterations[]",
+    explain_handoff.HandoffRow: "explanation.handoff",
+    explain_handoff.HandoffLink: "explanation.handoff.links[]",
     explain_reuse.PrefixPoint: "explanation.prefix",
     explain_reuse.CurvePoint: "explanation.prefix.curve[]",
     composition.Composition: "explanation.iterations[].composition",

@@ -59,6 +59,7 @@ FILES: dict[str, tuple[type[Section], ...]] = {
         design_schema.FloorplanSection,
         design_schema.SlotSection,
         design_schema.LinkChoiceSection,
+        design_schema.FabricSection,
         design_schema.LimitsSection,
         design_schema.DieGroupSection,
         design_schema.MemoryGroupSection,

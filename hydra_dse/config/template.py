@@ -186,10 +186,11 @@ class Template:
             parameters=parameters,
             name=name,
         )
-        if design.mapping.pipeline > 1 and design.package.parts:
-            message = f"{design.mapping.pipeline} stages over several packages are not modelled; use pipeline: 1"
-            raise InputError(self.document.fault(("mapping", "pipeline"), message))
-        return pipelined(design)
+        try:
+            return pipelined(design)
+        except InputError as error:
+            where = ("mapping", "pipeline")
+            raise InputError([self.document.fault(where, fault.message) for fault in error.faults]) from None
 
     def faults(self, values: Values) -> list[Fault]:
         """Return every fault that building the design of these values meets."""

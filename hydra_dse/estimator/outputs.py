@@ -90,15 +90,24 @@ def _handed_over(profile: ServiceProfile, solution: Solution, lengths: LengthMom
 
 
 def _utilisation(profile: ServiceProfile, solution: Solution, lengths: LengthMoments) -> dict[str, FloatArray]:
-    busy: dict[str, FloatArray] = {}
+    by_pool: dict[str, dict[str, FloatArray]] = {}
     for work in solution.work:
+        mine = by_pool.setdefault(work.pool, {})
         for name, seconds in profile.pools[work.pool].busy_s(work.batch).items():
             share = (np.asarray(seconds, dtype=float) * work.rate_per_s).sum(axis=1)
-            busy[name] = busy.get(name, np.zeros_like(share)) + share
+            mine[name] = mine.get(name, np.zeros_like(share)) + share
     if profile.handoff is not None:
         moved = _handed_over(profile, solution, lengths)
-        for name, seconds in (("hbm", profile.handoff.site_s), ("noi", profile.handoff.link_s)):
-            busy[name] = busy.get(name, np.zeros_like(moved)) + moved * seconds
+        by_pool["hand-off"] = {"hbm": moved * profile.handoff.site_s, "noi": moved * profile.handoff.link_s}
+    busy: dict[str, FloatArray] = {}
+    for mine in by_pool.values():
+        for name, share in mine.items():
+            busy[name] = busy.get(name, np.zeros_like(share)) + share
+    if profile.handoff is not None and profile.handoff.between.any():
+        # Pools on packages of their own share no memory and no link; what the hand-off adds to theirs is little.
+        for name in ("hbm", "noi"):
+            most = np.max([mine[name] for mine in by_pool.values() if name in mine], axis=0)
+            busy[name] = np.where(profile.handoff.between, most, busy[name])
     names = {"hbm": "hbm_utilization", "noi": "noi_utilization_max"}
     return {names.get(name, f"utilization_{name}"): np.minimum(share, 1.0) for name, share in busy.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hydra_dse.mapping.apart import pools_on_packages_of_their_own
 from hydra_dse.mapping.experts import ExpertPlacement
 from hydra_dse.mapping.flows import Flows, LedgerRow, flows_of, ledger, operator_traffic, reference_traffic, traffic
 from hydra_dse.mapping.formats import speed_of
@@ -58,6 +59,7 @@ __all__ = [
     "overlaps",
     "package_key",
     "pool_names",
+    "pools_on_packages_of_their_own",
     "precision_of",
     "reference_traffic",
     "residents_of",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.mapping.groups import pool_names
+from hydra_dse.mapping.groups import groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, fetch_matrix
 from hydra_dse.mapping.nouns import MemorySite
 
@@ -25,6 +25,23 @@ FloatArray = NDArray[np.float64]
 def apart(design: Design) -> bool:
     """Whether the pools of a design have memories of their own."""
     return bool(design.mapping.memories)
+
+
+def pools_on_packages_of_their_own(design: Design) -> bool:
+    """Whether no package has dies of one pool, or memory of it, and dies or memory of the other."""
+    if not design.package.parts or not apart(design):
+        return False
+    used: dict[str, set[int]] = {}
+    for name in pool_names(design):
+        groups = {group.name for group in groups_of_pool(design.package, name, design.mapping.only)}
+        groups.update(design.mapping.memories.get(name, ()))
+        used[name] = {
+            number
+            for number, part in enumerate(design.package.parts)
+            if any(group.name in groups for group in (*part.dies, *part.memories))
+        }
+    first, second = used.values()
+    return not first & second
 
 
 def site_shares(design: Design, sites: Sequence[MemorySite]) -> tuple[FloatArray, ...]:

@@ -39,6 +39,7 @@ def components_key(package: Package) -> tuple[object, ...]:
     return (
         tuple((g.name, token(g.chiplet), g.count, g.families, g.phase, g.stage) for g in package.dies),
         tuple((g.name, token(g.stack), g.count) for g in package.memories),
+        tuple((part.die_count, part.stack_count) for part in package.parts),
     )
 
 
@@ -53,7 +54,7 @@ def package_key(package: Package) -> tuple[object, ...]:
         token(package.limits),
         token(package.technology),
         # Links and limits of each of several packages; its components are those above, in order.
-        tuple((package_key(part), part.die_count, part.stack_count) for part in package.parts),
+        tuple(package_key(part) for part in package.parts),
         token(package.fabric),
     )
 

@@ -30,6 +30,7 @@ from hydra_dse.mapping.nouns import (
     MemorySite,
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.staged import stage_site_shares, staged, staged_cache_shares, staged_weights
 from hydra_dse.mapping.stages import handed_on, stages_of
 from hydra_dse.mapping.transfers import transfers_of
 from hydra_dse.model.blocks import Model
@@ -87,6 +88,10 @@ def map_operands(design: Design, operands: Operands, nominal: bool = False) -> M
 def memory_of(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> MemoryPlan:
     """The memory plan of a design; of pools with memories of their own that of the decode pool."""
     weights = stored_weights(design, operands, sites)
+    if staged(design):
+        share = staged_cache_shares(design, operands, sites)
+        plan = memory_plan(sites, operands, weights, share)
+        return replace(plan, cache_share=share / max(float(share.sum()), 1e-300))
     if not apart(design):
         return memory_plan(sites, operands, weights)
     source, target = (memory_plan(sites, operands, weights, share) for share in site_shares(design, sites))
@@ -96,8 +101,10 @@ def memory_of(design: Design, operands: Operands, sites: Sequence[MemorySite]) -
 def stored_weights(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> FloatArray:
     """Weight bytes held in each site: one copy over all sites by bandwidth, experts placed whole where they are.
 
-    Pools with memories of their own hold a copy each.
+    Pools with memories of their own hold a copy each; packages that are stages hold their part.
     """
+    if staged(design):
+        return staged_weights(design, operands, sites)
     if apart(design):
         return np.asarray(operands.weight_bytes * np.sum(site_shares(design, sites), axis=0))
     share = bandwidth_shares(sites)
@@ -189,11 +196,12 @@ class _PoolMapper:
         groups: list[ExecutionGroup] = []
         operators: list[MappedOperator] = []
         before: ExecutionGroup | None = None
+        at = stage_site_shares(self.design, memory_sites(self.package)) if staged(self.design) else None
         for stage, mine in enumerate(stages_of(self.operands, self.choice.pipeline)):
             members = tuple(group for group in self.members if group.stage == stage)
             if not members:
                 continue
-            part = replace(self, members=members)
+            part = replace(self, members=members, site_share=self.site_share if at is None else at[stage])
             homes = part._execution_group(members)
             mapped = part._stage(name, mine, homes, groups)
             if before is not None and mapped and self.operands.model is not None:

@@ -15,6 +15,7 @@ from hydra_dse.mapping.groups import groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
 from hydra_dse.mapping.lower import memory_of, stored_weights
 from hydra_dse.mapping.operands import operands_of, precision_of
+from hydra_dse.mapping.staged import staged
 from hydra_dse.mapping.violations import mapping_violations
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation
@@ -127,6 +128,9 @@ def _check_names(design: Design, models: Sequence[Model]) -> None:
     names = [model.name for model in models]
     if len(models) > 1 and design.mapping.memories:
         message = f"mapping.memories: memories of each pool serve one model, the workload has {', '.join(names)}"
+        raise InputError(Fault(message))
+    if len(models) > 1 and staged(design):
+        message = f"mapping.pipeline: packages as stages serve one model, the workload has {', '.join(names)}"
         raise InputError(Fault(message))
     unknown = [name for name in design.mapping.models if name not in names]
     if len(models) > 1 and unknown and any(name not in design.mapping.models for name in names):

@@ -13,6 +13,7 @@ from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
 from hydra_dse.mapping.lower import stored_weights
 from hydra_dse.mapping.nouns import MemorySite
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.staged import stage_shares, stage_site_shares, staged
 from hydra_dse.mapping.stages import stages_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation
@@ -34,6 +35,8 @@ def memory_violations(design: Design, operands: Operands) -> tuple[Violation, ..
         return _overfull(design, operands)
     if apart(design):
         return _apart(design, operands, sites)
+    if staged(design):
+        return _staged(design, operands, sites)
     bound = min(site.capacity_bytes / part for site, part in zip(sites, share, strict=True) if part > 0)
     least = operands.weight_bytes + operands.state_bytes_per_sequence + operands.kv_bytes_per_token
     if least <= bound:
@@ -53,6 +56,22 @@ def _apart(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> t
         if least > bound:
             what = f"weights and one sequence exceed the memories of pool {pool!r}"
             found.append(Violation(what, least, bound, "bytes", levers))
+    return tuple(found)
+
+
+def _staged(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> tuple[Violation, ...]:
+    """Weights and caches of a stage that the memory of its package does not hold with one token of one sequence."""
+    weights, kv, state = stage_shares(operands, design.mapping.pipeline)
+    least = weights + kv * operands.kv_bytes_per_token + state * operands.state_bytes_per_sequence
+    levers = ("more or larger stacks on that package", "weights of fewer bits", "more packages")
+    found = []
+    shares = stage_site_shares(design, sites)
+    for part, share, demand in zip(design.package.parts, shares, least.tolist(), strict=True):
+        rooms = [site.capacity_bytes / one for site, one in zip(sites, share.tolist(), strict=True) if one > 0]
+        bound = min(rooms, default=0.0)
+        if demand > bound:
+            what = f"weights and one sequence of its stage exceed the memory of package {part.name!r}"
+            found.append(Violation(what, demand, bound, "bytes", levers))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import operands_of, pool_names
+from hydra_dse.mapping import operands_of, pool_names, pools_on_packages_of_their_own
 from hydra_dse.model.blocks import Model
 from hydra_dse.policy import Emission, Policy
 from hydra_dse.profile.hardware import Hardware, HardwareTable
@@ -57,6 +57,7 @@ def build_profile(
         link_s=per_design(lambda entry: entry.handoff[1]),
         joules=per_design(lambda entry: entry.handoff[2]),
         latency_s=per_design(lambda entry: entry.handoff[3]),
+        between=np.array([pools_on_packages_of_their_own(design) for design in designs]),
     )
     moved = np.maximum(handoff.site_s, handoff.link_s)
     profile = ServiceProfile(

@@ -138,11 +138,11 @@ class HardwareTable:
             tuple([(token(g.stack), g.count) for g in package.memories]),
             own_memory,
         )
-        if design.mapping.parallelism == "expert" or design.mapping.memories:
+        if design.mapping.parallelism == "expert" or design.mapping.memories or package.parts:
             # Experts lie where their dies are, so what a stack holds depends on dies and mapping too.
             # So it does where each pool has memories of its own.
             memories = (*memories, components_key(package), mapping_key(design.mapping), design.policy.serving)
-        dies = tuple([(g.name, g.families, g.phase, token(g.chiplet), g.count > 0) for g in package.dies])
+        dies = tuple([(g.name, g.families, g.phase, token(g.chiplet), g.count > 0, g.stage) for g in package.dies])
         kinds = (operands, dies, mapping_key(design.mapping), design.policy.serving)
         if memories not in self._known:
             self._known[memories] = memory_violations(design, operands)

@@ -94,12 +94,14 @@ class HandoffLoad:
         site_s, link_s: busy seconds of the busiest memory site and link on its way.
         joules: dynamic energy of both memories and all links.
         latency_s: of the longest path between packages; 0 within one.
+        between: whether no pool uses a memory or link of the other's, for they are on packages of their own.
     """
 
     site_s: FloatArray
     link_s: FloatArray
     joules: FloatArray
     latency_s: FloatArray
+    between: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,19 @@ def package_section(run: Run, found: Explanation | str) -> Section:
 
 
 def busy_links(found: Explanation) -> dict[tuple[int, int], float]:
-    """Share of time in which each directed link is busy, by its slots: that of each iteration times its own share."""
+    """Share of time in which each directed link is busy, by its slots: that of each iteration times its own share.
+
+    And that of hand-offs between memories.
+    """
     busy: dict[tuple[int, int], float] = {}
     for iteration in found.iterations:
         share = iteration.iterations_per_s * iteration.composition.time_s
         for link in iteration.composition.links:
             source, target = (int(slot) for slot in link.link.split("→"))
             busy[source, target] = busy.get((source, target), 0.0) + share * link.busy_share
+    for moved in found.handoff.links if found.handoff is not None else ():
+        source, target = (int(slot) for slot in moved.link.split("→"))
+        busy[source, target] = busy.get((source, target), 0.0) + moved.busy_share
     return busy
 
 

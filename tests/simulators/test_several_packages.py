@@ -16,7 +16,9 @@ from hydra_dse.errors import InputError
 from hydra_dse.estimator import evaluate
 from hydra_dse.hardware.fabric import fabric_links, link_runs, part_components, part_slots
 from hydra_dse.interchange import layout_of
-from hydra_dse.mapping import map_design, role_plan
+from hydra_dse.mapping import map_design, mapping_violations, operands_of, role_plan, traffic
+from hydra_dse.model import kv_bytes_per_token, state_bytes_per_sequence
+from hydra_dse.model.operators import Batch
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.physical import area_mm2, interposer_mm2, package_cost, package_violations, silicon, static_power_w
 from hydra_dse.placement import place_design
@@ -25,8 +27,9 @@ from hydra_dse.results import Evaluation
 from hydra_dse.routing import channel_dependencies_acyclic, route
 from hydra_dse.workload import at_rate
 from hydra_dse.workload.nouns import Workload
+from simulators.iteration import Composition
 from simulators.noi.links import PlacedLinks
-from simulators.package import PlacedHardware
+from simulators.package import PackageCost, PlacedHardware
 from simulators.package.handoff import Handoff
 from simulators.serving import ServingSimulator
 
@@ -225,7 +228,7 @@ def test_with_a_fabric_of_no_limits_two_packages_are_one_with_two_memories(tmp_p
     two = line(tmp_path, packages, "two", "[1, 2, 0, 3]", ", package: one", ", package: two")
     load = chat(0.1, "nemotron-h-4b")
     options = EvaluationOptions(requests=60, replications=1, saturate=False)
-    names = ("ttft_mean_s", "tpot_mean_s", "tbt_p99_s", "e2e_mean_s", "hbm_utilization")
+    names = ("ttft_mean_s", "tpot_mean_s", "tbt_p99_s", "e2e_mean_s")
     for evaluations in (
         [evaluate([design], load, CALIBRATION)[0] for design in (one, two)],
         [ServingSimulator().evaluate([design], load, CALIBRATION, options, 0)[0] for design in (one, two)],
@@ -272,6 +275,89 @@ def test_estimate_and_simulation_agree_on_the_shipped_design() -> None:
     assert {"prefill port 0→decode port 0", "decode port 0→prefill port 0"} <= names
 
 
+# -- packages as stages ----------------------------------------------------------------------------------------------
+
+
+STAGES = """
+packages:
+  one: &grid
+    topology: {kind: mesh, columns: fit, rows: 2, tile: [12 mm, 12 mm]}
+    link: {class: hydra-noi, bandwidth: 512 GB/s}
+  two: *grid
+fabric: {class: c2c, bandwidth: 10 GB/s, latency: 1 ms}
+dies:
+  A: {chiplet: hydra-marca-decode-22nm, count: 3, package: one}
+  B: {chiplet: hydra-marca-decode-22nm, count: 4, package: two}
+memories:
+  HA: {stack: hydra-hbm3, count: 1, package: one}
+  HB: {stack: hydra-hbm3, count: 2, package: two}
+mapping: {pipeline: 2}
+policy: {serving: colocated, max_batch: 8, token_budget: 512}
+"""
+
+
+def stages(tmp_path: Path, model: str) -> Design:
+    design, violations = place_design(written(tmp_path, STAGES), load_model(model), 0)
+    assert not violations
+    return design
+
+
+def test_a_package_that_is_a_stage_holds_its_blocks_in_its_own_memory(tmp_path: Path) -> None:
+    model = load_model("nemotron-h-4b")
+    design = stages(tmp_path, model.name)
+    assert [len(part.topology.slots) for part in design.package.parts] == [4, 6]
+    mapped = map_design(design, model)
+    # One stack, then two that share alike; both stages together hold all parameters.
+    weights = mapped.memory.weight_bytes
+    assert weights[1] == weights[2]
+    assert weights.sum() == pytest.approx(operands_of(model).weight_bytes, rel=1e-3)
+    for group, own in zip(mapped.pool("serve").groups, ([0], [1, 2]), strict=True):
+        assert group.cache_fetch[own].sum() == pytest.approx(1.0)
+        assert group.weight_fetch[own].sum() == pytest.approx(1.0)
+    # 42 blocks: 21 in each stage, of them 2 with attention and 11 and 10 with a state (M*M-…), by the model's own list.
+    halves = [replace(model, blocks=model.blocks[:21]), replace(model, blocks=model.blocks[21:])]
+    shares = [
+        max(
+            kv_bytes_per_token(half, model.precision) / kv_bytes_per_token(model, model.precision),
+            state_bytes_per_sequence(half, model.precision) / state_bytes_per_sequence(model, model.precision),
+        )
+        for half in halves
+    ]
+    room = [16e9 - weights[0], 2 * (16e9 - weights[1])]
+    assert mapped.memory.cache_bytes == pytest.approx(min(r / s for r, s in zip(room, shares, strict=True)))
+
+
+def test_stages_hand_the_residual_stream_over_the_fabric_in_both_evaluators(tmp_path: Path) -> None:
+    model = load_model("nemotron-h-4b")
+    design = stages(tmp_path, model.name)
+    assert design.placement is not None
+    tokens = 100.0
+    batch = Batch(tokens, 1.0, tokens**2 / 2, tokens, 0.0, 0.0, 1.0)
+    moved = traffic(map_design(design, model), "serve", batch, model.precision)
+    load = LinkLoad(design.package, design.placement)
+    crossing = load.loads(moved)[list(fabric_links(design.package))]
+    assert crossing.tolist() == pytest.approx([tokens * model.hidden_size * 2, 0.0])
+    # The time of an iteration holds the 1 ms of the fabric once.
+    both = [design, place_design(written(tmp_path, STAGES.replace("1 ms", "0 s"), "near"), model, 0)[0]]
+    times = [float(build_profile([on], model, CALIBRATION).pools["serve"].time_s(batch)[0, 0]) for on in both]
+    assert times[0] - times[1] == pytest.approx(1e-3)
+    simulated = []
+    for on in both:
+        hardware = PlacedHardware(on, map_design(on, model), CALIBRATION, model.precision)
+        simulated.append(PackageCost(hardware, "serve").work(Composition(100, 1, 0, 1)).duration_s)
+    assert simulated[0] - simulated[1] == pytest.approx(1e-3)
+
+
+def test_a_package_too_small_for_its_stage_is_named(tmp_path: Path) -> None:
+    design = stages(tmp_path, "nemotron-h-4b")
+    violations = mapping_violations(design, load_model("nemotron-h-56b"))
+    found = [violation.constraint for violation in violations]
+    assert found == [
+        "weights and one sequence of its stage exceed the memory of package 'one'",
+        "weights and one sequence of its stage exceed the memory of package 'two'",
+    ]
+
+
 # -- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -300,8 +386,8 @@ def test_a_single_package_takes_no_keys_of_several() -> None:
 
 
 def test_what_several_packages_do_not_do_yet_is_refused() -> None:
-    with pytest.raises(InputError, match="pipeline: 1"):
-        load_design(SHIPPED, ["mapping.memories={}", "mapping.pipeline=2"])
+    with pytest.raises(InputError, match="3 stages over 2 packages: each package is a stage; use pipeline: 2 or 1"):
+        load_design(SHIPPED, ["mapping.memories={}", "mapping.pipeline=3"])
     with pytest.raises(InputError, match="write each as a design of its own"):
         layout_of(placed(), [load_model(MODEL)], 0, (), "")
     elastic = replace(placed(), policy=replace(placed().policy, task_map="elastic"))
