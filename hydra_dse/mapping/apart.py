@@ -38,7 +38,7 @@ def pools_on_packages_of_their_own(design: Design) -> bool:
         used[name] = {
             number
             for number, part in enumerate(design.package.parts)
-            if any(group.name in groups for group in (*part.dies, *part.memories))
+            if groups & {*(group.name for group in part.dies), *(group.name for group in part.memories)}
         }
     first, second = used.values()
     return not first & second

@@ -7,10 +7,12 @@ the source is held until the transfer has ended.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING
 
 from hydra_dse.errors import InvariantBroken
+from simulators.clock import at
 
 if TYPE_CHECKING:
     import simpy
@@ -32,6 +34,12 @@ class Departures:
         self._waiting: deque[Sequence] = deque()
         self.moving = 0
         self.moved = (0, 0)
+        self._landings: deque[float] = deque()  # all are late by the same time, so they land in order
+
+    @property
+    def next_landing_s(self) -> float:
+        """When the first of the transfers arrives whose last byte has left; infinite without any."""
+        return self._landings[0] if self._landings else math.inf
 
     def __len__(self) -> int:
         return len(self._waiting) + self.moving
@@ -64,7 +72,12 @@ class Departures:
             self._end(sequence, began_s)
 
         def sent(_: simpy.Event) -> None:
-            server.env.timeout(server.system.handoff_latency_s).callbacks.append(end)
+            self._landings.append(server.env.now + server.system.handoff_latency_s)
+            at(server.env, self._landings[-1]).callbacks.append(landed)
+
+        def landed(event: simpy.Event) -> None:
+            self._landings.popleft()
+            end(event)
 
         late = server.system.handoff_latency_s > 0.0
         server.processor.run(server.system.handoff(sequence.target)).callbacks.append(sent if late else end)

@@ -46,7 +46,7 @@ class Leaper:
             return None
         if not self._undisturbed(engine):
             return self._leap_beside(engine, plan)
-        horizon = min(self._horizon(engine), server.reuse.next_load_s)
+        horizon = min(self._horizon(engine), server.reuse.next_load_s, server.departures.next_landing_s)
         ahead = horizon - server.env.now
         if ahead <= engine.last_duration_s:
             return None
@@ -83,7 +83,7 @@ class Leaper:
             return None
         closed = len(server.engines) == 2 and server.switcher is None and not server.takes_any_work
         horizon = server.next_mark_s if closed else min(server.next_mark_s, server.next_arrival_s)
-        horizon = min(horizon, server.reuse.next_load_s)
+        horizon = min(horizon, server.reuse.next_load_s, server.departures.next_landing_s)
         steps = min(engine.decoding.steps_to_change(), LONGEST)
         taken = self._race(engine, plan, steps, horizon, rival)
         return None if taken is None else server.processor.hold(taken)

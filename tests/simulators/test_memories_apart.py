@@ -103,6 +103,19 @@ def test_the_source_is_held_until_the_transfer_has_ended() -> None:
     assert log.steps("decode") == [(3.5, 0, 1), (7.0, 0, 1), (10.5, 0, 1)]
 
 
+def test_latency_delays_what_arrives_and_keeps_nothing_busy_leaps_or_not() -> None:
+    costs = {"prefill": FixedCost(constant(1.0)), "decode": FixedCost(constant(0.3))}
+    what = replace(apart(source=8, target=8, handoff_s=0.5), costs=dict(costs), handoff_latency_s=3.03)
+    sent = requests(*[(0, 10, 90)] * 3)
+    logs = [serve(what, sent, fast=fast)[0] for fast in (True, False)]
+    assert logs[0].dates() == logs[1].dates()
+    # The first prompt is there after 1 s, its caches after 3.53 s more; the second joins after the step under way.
+    starts = [start for start, _, decoders in logs[1].steps("decode") if decoders == 1]
+    assert starts[0] == pytest.approx(4.53)
+    joined = next(start for start, _, decoders in logs[1].steps("decode") if decoders == 2)
+    assert joined == pytest.approx(4.53 + 4 * 0.3)
+
+
 def test_a_request_leaves_when_the_target_has_room() -> None:
     log, _ = serve(apart(source=3, target=1), requests(*[(0, 10, 4)] * 3))
     assert log.steps("prefill") == [(0.0, 10, 0), (1.0, 10, 0), (2.0, 10, 0)]
