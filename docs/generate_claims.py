@@ -308,13 +308,15 @@ def rdu_precision() -> Answer:
 
 
 def ipu_precision() -> Answer:
-    """No pair of runs is public."""
-    own = gain("bow-ipu", "fp32", "mixed")
-    large = gain("bow-ipu", "fp32", "mixed", 16384)
-    text = (
-        f"no pair of runs is public; modelled fp32 to mixed {own:+.1f} % at batch 64, of which most is the fixed part "
+    """No pair of runs is public: the modelled pipeline at the batch of the published run, each of its replicas."""
+    (batch,) = {(each.batch or 0.0) / (each.replicas or 1) for each in measured("bow-ipu") if each.samples_per_s}
+    own, small = gain("bow-ipu", "fp32", "mixed", round(batch)), gain("bow-ipu", "fp32", "mixed")
+    text = f"no pair of runs is public; modelled fp32 to mixed {own:+.1f} % at the batch of the published run "
+    text += (
+        f"({batch:,.0f} for each replica), {small:+.1f} % at 64, where the fixed part of a step is most of it; GEMM "
     )
-    return Answer("predicted", text + f"of a step; {large:+.1f} % at batch 16,384", own)
+    (fit,) = load_machine_fits("gc200")
+    return Answer("predicted", text + f"alone, as measured on GC200, gains {1 / fit.value('fp32') - 1:+.0%}", own)
 
 
 EVIDENCE: dict[str, Callable[[], Answer]] = {

@@ -2,7 +2,8 @@
 
 The fit gives the time of a layer's FLOPs, `F / (peak · share / (1 + half_width/h))`, in the chip's own format.  What
 that exceeds the cost model by (synchronisation, exchange between cores, idle cores) is kept when the format changes,
-because it is not the multiplier's time; the cost model's own part follows the format.
+because it is not the multiplier's time; the cost model's own part follows the format, by the measured ratio where the
+fit has one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 from hydra_dse.bench.blocks import Pass, batch_of, forward_pass
 from hydra_dse.bench.flops import block_flops, kv_width
 from hydra_dse.bench.modelled import Case, Machine
+from hydra_dse.bench.roofline import format_of
 from hydra_dse.hardware.machine_fit import MachineFit
 from hydra_dse.model.operators import Batch
 
@@ -48,13 +50,20 @@ def _paced(machine: Machine, case: Case, work: Pass, fit: MachineFit, batch: Bat
     peak = die.matmul_flops_per_s * (given if "cores" in fit.parameters else 1.0)
     share = fit.value("share") / (1.0 + fit.value("half_width") / (shape.hidden or 1))
     layer = block_flops(shape, samples, case.sequence, machine.counting.causal) / split / (peak * share)
-    factor = _factor(layer, math.fsum(map(own.time_s, LAYER)), math.fsum(map(work.time_s, LAYER)))
+    alone, modelled = math.fsum(map(own.time_s, LAYER)), math.fsum(map(work.time_s, LAYER))
+    measured = alone / fit.value("fp32") if _in_fp32(case, fit) else modelled
+    factor = _factor(layer, alone, measured) * (measured / modelled if modelled > 0 else 1.0)
     factors = dict.fromkeys(LAYER, factor)
     head = 2.0 * samples * case.sequence * (shape.hidden or 0) * (shape.vocabulary or 0) / split
     if "head_share" in fit.parameters and head and case.phase == "training":
         factors["head"] = _factor(head / (peak * fit.value("head_share")), own.time_s("head"), work.time_s("head"))
     costs = tuple(replace(cost, time_s=cost.time_s * factors.get(cost.part, factor)) for cost in work.costs)
     return replace(work, costs=costs)
+
+
+def _in_fp32(case: Case, fit: MachineFit) -> bool:
+    """Whether the speed of the case's format is measured, which replaces the ratio of the peaks."""
+    return format_of(case.precision) == "fp32" and "fp32" in fit.parameters
 
 
 def _factor(fitted: float, own: float, modelled: float) -> float:

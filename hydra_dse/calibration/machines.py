@@ -23,6 +23,9 @@ GPT2_WIDTH, GPT2_LENGTH = 768.0, 1024.0
 FULLEST = 4.0
 """Layers on the fullest of four IPUs (argonne-lcf/user-guides, GPT-2 117M: 0/4/4/4)."""
 PIPELINE_CHIPS = 4
+GEMM_FP32, GEMM_FP16 = 2.55, 6.0
+"""Throughput of GEMM on GC200 over a V100's in fp32, geometric mean over sizes (Peng et al., doi
+10.1145/3629527.3651428, table 3): the ratio of peaks is 4."""
 SERVING = "rdu-serving-meta-llama-3-8b"
 Fits = Mapping[str, ParameterSection]
 
@@ -117,7 +120,9 @@ def _pipeline(fits: FittedChips) -> dict[str, FittedValue]:
     # Four forward passes: the forward one is run again for the backward one.
     flops = FULLEST * 4.0 / 3.0 * _layer_flops(GPT2_WIDTH, GPT2_LENGTH)
     fill = (PIPELINE_CHIPS - 1) * sample.value
+    slower = GEMM_FP32 / GEMM_FP16
     return {
+        "fp32": FittedValue(slower, slower, slower, "measured", "GEMM of GC200, doi 10.1145/3629527.3651428"),
         "share": _inverse(sample, flops / chip_figures("gc200").peak_flops_per_s, key),
         "fixed": FittedValue(fixed.value - fill, fixed.low - fill, fixed.high - fill, "fitted", key),
     }

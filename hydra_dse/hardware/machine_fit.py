@@ -10,6 +10,7 @@ MACHINE_PARAMETERS = {
     "half_width": "width at which half of that share is reached",
     "head_share": "the same for the FLOPs of the head",
     "launch": "time of a layer in a step that does not grow with the batch",
+    "fp32": "speed of multiplication in fp32 over that in the chip's own format, as measured",
     "overlap": "power mean of launch and work: 1 in turn, large side by side",
     "fixed": "device time of a step outside layers and head",
     "host": "host time of a step",

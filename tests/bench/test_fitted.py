@@ -63,6 +63,25 @@ def test_a_resident_gpt2_runs_near_the_rate_of_its_compile_report() -> None:
     assert 1 / 1.4 < profile.samples_per_s / 860.3 < 1.4
 
 
+def test_a_measured_speed_of_fp32_replaces_the_ratio_of_peaks() -> None:
+    (shipped,) = load_machine_fits("bow-ipu")
+
+    def rate(speed: float | None, precision: str = "fp32") -> float:
+        parameters = {name: each for name, each in shipped.parameters.items() if name not in ("fp32", "fixed")}
+        if speed is not None:
+            parameters["fp32"] = FittedValue(speed, speed, speed, "measured", "made up")
+        fit = replace(shipped, parameters=parameters)
+        sweep = f"{GPT2},batch=64,precision={precision}"
+        (profile,) = modelled_profiles("bow-ipu", sweep, "training", "fitted", Settings(), fits=(fit,))
+        assert profile.samples_per_s is not None
+        return profile.samples_per_s
+
+    # The peaks of Bow differ by 4; at a speed of 1 a format costs nothing.
+    assert rate(0.25) == pytest.approx(rate(None), rel=0.02)
+    assert rate(1.0) == pytest.approx(rate(None, "fp16"), rel=0.02)
+    assert rate(0.25) < rate(0.425) < rate(1.0)
+
+
 def test_a_decode_step_on_rdus_pays_for_every_kv_head_of_every_sequence() -> None:
     few, many = (
         swept("sn40l", f"layers=32,hidden=4096,kv_width={width},batch=16,sequence=128", "decode")[0].device_s
