@@ -108,19 +108,27 @@ def _not_exported(workload: Workload) -> list[str]:
 
 
 def _inputs(run: DesignSimulation) -> dict[str, str]:
-    """Files named on the command line and their digests; what is bundled goes with the version."""
+    """Files that are read and their digests; what is bundled goes with the version."""
     from hydra_dse.bundle.writing import sha256
+    from hydra_dse.studies.named_files import files_read
     from hydra_dse.studies.run_directory import EXPERIMENT
     from hydra_dse.studies.run_references import run_and_identity
 
-    found = {}
     of_run = run_and_identity(run.design)
     experiment = None if of_run is None else str(Path(of_run[0]) / EXPERIMENT)
-    for ref in (run.design, run.workload, run.model, run.calibration, experiment):
-        if ref is not None and Path(ref).is_file():
-            path = Path(ref).resolve()
-            found[str(path)] = sha256(path)
-    return found
+    files = files_read((run.design, run.workload, run.model, run.calibration, experiment), run.overrides)
+    return {str(file): sha256(file) for file in files}
+
+
+def _moved(run: dict[str, Any], bundle: Path) -> tuple[dict[str, Any], Path | None, Path]:
+    """The settings of a bundle in a run directory that was moved, with the old and the new place of that; else None."""
+    from hydra_dse.studies.run_directory import EXPERIMENT
+
+    above = bundle.resolve().parent.parent
+    old, colon, identity = str(run["design"]).rpartition(":")
+    if not colon or not old or Path(old).exists() or not (above / EXPERIMENT).is_file():
+        return run, None, above
+    return {**run, "design": f"{above}:{identity}"}, Path(old), above
 
 
 def simulation_of(block: dict[str, Any], file: str) -> DesignSimulation:
@@ -136,11 +144,17 @@ def simulation_of(block: dict[str, Any], file: str) -> DesignSimulation:
     if not isinstance(run, dict) or not {"design", "workload"} <= set(run):
         message = "x_chiplet.run does not say how the bundle was made; it was not written by hydra-dse simulate"
         raise InputError(Fault(message, file=file))
-    for item in block.get("inputs") or ():
+    inputs = block.get("inputs") or ()
+    if not isinstance(inputs, (list, tuple)) or not all(isinstance(item, dict) and "file" in item for item in inputs):
+        raise InputError(Fault("x_chiplet.inputs is no list of files with digests", file=file))
+    run, old, new = _moved(run, Path(file))
+    for item in inputs:
         path = Path(str(item["file"]))
+        if old is not None and path.is_relative_to(old):
+            path = new / path.relative_to(old)
         if not path.is_file():
             raise InputError(Fault(f"input {path} of the bundle is gone", file=file))
-        if sha256(path) != item["sha256"]:
+        if sha256(path) != item.get("sha256"):
             raise InputError(Fault(f"input {path} has changed since the bundle was written", file=file))
     known = {name: run[name] for name in DesignSimulation.__dataclass_fields__ if name in run}
     for name in ("overrides", "target_metrics"):

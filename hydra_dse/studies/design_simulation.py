@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from hydra_dse.studies.named_files import anywhere, override_anywhere
 
 if TYPE_CHECKING:
     from hydra_dse.design.evaluator import EvaluationOptions
@@ -129,12 +130,12 @@ class DesignSimulation:
 
     def command(self) -> tuple[str, ...]:
         """The words that run it again from any folder."""
-        words = ["simulate", _anywhere(self.design)]
+        words = ["simulate", anywhere(self.design)]
         if self.workload is not None:
-            words += ["--workload", _anywhere(self.workload)]
+            words += ["--workload", anywhere(self.workload)]
         if self.model is not None:
-            words += ["--model", _anywhere(self.model)]
-        words += ["--calibration", _anywhere(self.calibration), "--requests", str(self.requests)]
+            words += ["--model", anywhere(self.model)]
+        words += ["--calibration", anywhere(self.calibration), "--requests", str(self.requests)]
         words += ["--replications", str(self.replications), "--seed", str(self.seed), "--detail", self.detail]
         words += ["--simulator", self.simulator]
         if self.warmup_share != WARMUP_SHARE:
@@ -144,24 +145,17 @@ class DesignSimulation:
         for name in self.target_metrics:
             words += ["--target-metric", name]
         for override in self.overrides:
-            words += ["--set", override]
+            words += ["--set", override_anywhere(override)]
         return tuple(words)
 
     def settings(self) -> dict[str, object]:
         """The same by name, from which it can be made again."""
         return {
-            "design": _anywhere(self.design),
-            "workload": None if self.workload is None else _anywhere(self.workload),
-            "model": None if self.model is None else _anywhere(self.model),
-            "calibration": _anywhere(self.calibration), "requests": self.requests,
+            "design": anywhere(self.design),
+            "workload": None if self.workload is None else anywhere(self.workload),
+            "model": None if self.model is None else anywhere(self.model),
+            "calibration": anywhere(self.calibration), "requests": self.requests,
             "replications": self.replications, "seed": self.seed, "detail": self.detail,
-            "simulator": self.simulator, "overrides": list(self.overrides), **self._stated(),
+            "simulator": self.simulator,
+            "overrides": [override_anywhere(override) for override in self.overrides], **self._stated(),
         }  # fmt: skip
-
-
-def _anywhere(ref: str) -> str:
-    """A reference that means the same from any folder: a path becomes absolute, a bundled name stays."""
-    run, colon, identity = ref.rpartition(":")
-    if colon and run and not Path(ref).exists():
-        return f"{Path(run).resolve()}:{identity}"
-    return str(Path(ref).resolve()) if Path(ref).exists() else ref
