@@ -82,7 +82,9 @@ def told(folder: Path) -> str:
     if not files:
         return f"bundle: {folder}, without traces: {block['traces_missing']}"
     size = as_text(float(sum(file.stat().st_size for file in files)), "bytes", 3)
-    window = block["window"]
+    window = block.get("window")
+    if window is None:
+        return f"bundle: {folder}, without iterations: none began in the time of --trace-window"
     cut = "; the window closed at --trace-limit" if window["cut"] else ""
     return f"bundle: {folder}, {window['iterations']} iterations in {len(files)} traces of {size}{cut}"
 

@@ -364,3 +364,20 @@ def test_the_energy_of_the_counters_is_that_of_the_iterations(bundle: Path) -> N
     levels = _levels(bundle, "power")
     static = next(e["args"]["static"] for e in events_of(bundle / rank_file(0)) if e["name"] == "power")
     assert _mean_level(levels, start, end) == pytest.approx(static + dynamic / ((end - start) / 1e6), rel=1e-6)
+
+
+def test_a_bundle_of_others_is_not_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    files = {folder / "theirs.yaml": "version: 1\nx_chiplet: {slo: {ttft_s: 1.0}}\n", folder / rank_file(0): "{}"}
+    for file, text in files.items():
+        file.write_text(text)
+    with pytest.raises(InputError, match="not written by hydra-dse simulate"):
+        written(folder, ONE_DIE)
+    assert {file: file.read_text() for file in folder.iterdir()} == files
+
+
+def test_a_window_that_no_iteration_begins_in_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    written(folder, ONE_DIE, window="1000s:1s")
+    assert "without iterations" in told(folder)

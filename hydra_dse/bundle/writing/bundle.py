@@ -16,6 +16,7 @@ from hydra_dse.bundle.conventions import BLOCK
 from hydra_dse.bundle.writing.files import TIMELINE_FILE, digest_of, sha256
 from hydra_dse.bundle.writing.sink import MOST_BYTES, TraceSink
 from hydra_dse.config.dump import to_yaml
+from hydra_dse.config.loader import load_yaml
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.records import TraceWindow
 
@@ -136,6 +137,9 @@ def _make(folder: Path, name: str) -> None:
         if entries and f"{name}.yaml" not in entries:
             message = f"holds files but no card {name}.yaml; give a new or empty folder, or one of a bundle"
             raise InputError(Fault(message, file=str(folder)))
+        if entries and not _is_ours(folder / f"{name}.yaml"):
+            message = "holds a bundle that was not written by hydra-dse simulate; give a new or empty folder"
+            raise InputError(Fault(message, file=str(folder)))
         for pattern in ("rank*_trace.json", TIMELINE_FILE):
             for stale in (*folder.glob(pattern), *folder.glob(f"{pattern}.gz")):
                 stale.unlink()
@@ -143,6 +147,15 @@ def _make(folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(Fault(f"cannot be made: {error.strerror or error}", file=str(folder))) from None
+
+
+def _is_ours(card: Path) -> bool:
+    """Whether a card says how we made its bundle."""
+    try:
+        block = load_yaml(card).data.get(BLOCK)
+    except InputError:
+        return False
+    return isinstance(block, Mapping) and "run" in block
 
 
 def _script(command: tuple[str, ...], folder: Path) -> str:
