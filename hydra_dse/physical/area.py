@@ -71,8 +71,22 @@ def interposer_mm2(package: Package) -> float:
     return width * height + ports_mm2(package)
 
 
+# By identity, as packages share their topology and ask for its size again and again.
+_SIZES: dict[int, tuple[Topology, tuple[float, float]]] = {}
+_KEPT = 256
+
+
 def interposer_size_mm(topology: Topology) -> tuple[float, float]:
     """Return width and height of the interposer."""
+    known = _SIZES.get(id(topology))
+    if known is None or known[0] is not topology:
+        if len(_SIZES) >= _KEPT:
+            _SIZES.clear()
+        known = _SIZES[id(topology)] = topology, _size_mm(topology)
+    return known[1]
+
+
+def _size_mm(topology: Topology) -> tuple[float, float]:
     left = min([slot.x_mm - slot.width_mm / 2 for slot in topology.slots])
     right = max([slot.x_mm + slot.width_mm / 2 for slot in topology.slots])
     low = min([slot.y_mm - slot.height_mm / 2 for slot in topology.slots])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,14 @@ class Feature:
     window: int | None = None
     routing: Routing | None = None
     tiles: int | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Known from the first question on: forms look features up again and again."""
+        return hash((self.name, self.emitted, self.window, self.routing, self.tiles))
 
 
 Form = Mapping[Feature, Number]
@@ -118,6 +127,12 @@ def added(*forms: Form) -> Form:
         for feature, factor in form.items():
             found[feature] = found[feature] + factor if feature in found else factor
     return found
+
+
+def add_to(total: dict[Feature, Number], form: Form, factor: Number = 1.0) -> None:
+    """Add a form times a factor to a sum, in place."""
+    for feature, own in form.items():
+        total[feature] = total[feature] + own * factor if feature in total else own * factor
 
 
 def scaled(form: Form, factor: Number) -> Form:

@@ -19,7 +19,7 @@ from hydra_dse.model.operators import Batch, Number, Operator, OperatorClass
 from hydra_dse.model.precision import Precision
 from hydra_dse.operator_cost import DieRates, launch_s, tiles_of
 from hydra_dse.profile.envelope import envelope
-from hydra_dse.profile.features import DemandForms, Feature, FeatureList, Form, Tiles, added, forms_of, scaled
+from hydra_dse.profile.features import DemandForms, Feature, FeatureList, Form, Tiles, add_to, added, forms_of, scaled
 from hydra_dse.profile.operators import largest
 from hydra_dse.profile.row_table import RowTable
 from hydra_dse.profile.rows import READS, WEIGHTS, WRITES
@@ -64,13 +64,13 @@ class LinearOperators:
     ) -> None:
         maker = _Maker(table, precision, rates, [patterns for patterns, *_ in loads])
         self.groups, self.patterns, self.kinds = len(table.group_dies), table.link_s.shape[1], table.site_s.shape[1]
-        found: dict[int, list[Form]] = {}
+        found: dict[int, FloatArray] = {}
         for number in range(len(table.operators)):
             bounds = None if none or number in table.experts else maker.bounds(number, *loads[number])
             if bounds is not None:
                 found[number] = bounds
         self.left = tuple(number for number in range(len(table.operators)) if number not in found)
-        kept = {number: _kept(maker.dense(bounds), maker.features) for number, bounds in found.items()}
+        kept = {number: _kept(bounds, maker.features) for number, bounds in found.items()}
         dense = {number: _dense_ranks(bounds) for number, bounds in kept.items()}
         order = sorted(kept, key=lambda number: -dense[number])
         self._group_of = [table.operators[number].group for number in order]
@@ -151,21 +151,33 @@ class _Maker:
         kinds: Sequence[int],
         link_s: FloatArray,
         site_s: FloatArray,
-    ) -> list[Form] | None:
-        """What each die, site and link needs for all instances of an operator; None where that is no sum."""
+    ) -> FloatArray | None:
+        """What each die, link and site needs for all instances of an operator; None where that is no sum.
+
+        Shape (rows, bounds, features so far).
+        """
         mapped = self.table.operators[number]
-        own = []
+        own: list[Form] = []
         for die in self.table.group_dies[mapped.group]:
             of_die = self._die(number, die)
             if of_die is None:
                 return None
             own += of_die
         moved, by_kind = [form for _, form in self.pattern_forms(number)], self.busy_forms(number)
-        own += [_weighted(link_s[:, link], moved) for link in range(link_s.shape[1])]
-        own += [_weighted(site_s[:, site], [by_kind[kind] for kind in kinds]) for site in range(site_s.shape[1])]
-        if not all(np.isfinite(factor).all() for form in own for factor in form.values()):
-            return None
-        return [scaled(form, mapped.operator.count) for form in own if form]
+        parts = [self.dense([form for form in own if form])]
+        parts += [self._weighted(link_s, moved), self._weighted(site_s, [by_kind[kind] for kind in kinds])]
+        size = len(self.features.index)
+        found = np.concatenate([_widened(part, size) for part in parts], axis=1)
+        return found * mapped.operator.count if np.isfinite(found).all() else None
+
+    def _weighted(self, loads: FloatArray, forms: Sequence[Form]) -> FloatArray:
+        """`Σ_p loads[p, r]·forms[p]` of each resource, shape (rows, resources, features so far).
+
+        Loads have shape (patterns, resources, rows).
+        """
+        some = [place for place, form in enumerate(forms) if form]
+        by_row = loads[some].transpose(2, 1, 0)
+        return np.asarray(by_row @ self.dense([forms[place] for place in some]))
 
     def _die(self, number: int, die: int) -> list[Form] | None:
         """Compute and SRAM of a die, as in `operator_cost.compute_time_s`."""
@@ -269,58 +281,56 @@ class _Maker:
 
     def times(self, numbers: Sequence[int]) -> list[Form]:
         """Overheads and latencies of the operators of each group, and the overhead of an iteration."""
-        found: list[Form] = [{} for _ in self.table.group_dies]
+        found: list[dict[Feature, Number]] = [{} for _ in self.table.group_dies]
         for number in numbers:
             mapped = self.table.operators[number]
             dies = self.table.group_dies[mapped.group]
             count = self.table.count[list(dies)].sum(axis=0)
             overhead = largest([launch_s(mapped.operator, self.rates[die], count) for die in dies])
             each = mapped.operator.count * (overhead + self.table.latency_s[number])
-            found[mapped.group] = added(found[mapped.group], {self.forms[number].runs: each})
+            add_to(found[mapped.group], {self.forms[number].runs: each})
         iteration = largest([rates.iteration_overhead_s for rates in self.rates])
         return [*found, {Feature("runs"): iteration}]
 
     def totals(self, numbers: Sequence[int]) -> list[Form]:
         """Energy but for the links', bytes by pattern, and by access kind as in `busy_forms`, of all instances."""
-        patterns: list[Form] = [{} for _ in range(self.table.link_s.shape[1])]
-        kinds: list[Form] = [{} for _ in range(self.table.site_s.shape[1])]
-        energy: Form = {}
+        patterns: list[dict[Feature, Number]] = [{} for _ in range(self.table.link_s.shape[1])]
+        kinds: list[dict[Feature, Number]] = [{} for _ in range(self.table.site_s.shape[1])]
+        energy: dict[Feature, Number] = {}
         for number in numbers:
             mapped = self.table.operators[number]
             count, group = mapped.operator.count, mapped.group
             for pattern, form in self.pattern_forms(number):
-                patterns[pattern] = added(patterns[pattern], scaled(form, count))
+                add_to(patterns[pattern], form, count)
             for kind, form in self.busy_forms(number).items():
-                kinds[kind] = added(kinds[kind], scaled(form, count))
+                add_to(kinds[kind], form, count)
             for kind, form in self.kind_forms(number).items():
                 joules = self.table.site_j[2 * group + (kind % 3 > 0)]
-                energy = added(energy, scaled(form, count * joules))
+                add_to(energy, form, count * joules)
             for die in self.table.group_dies[group]:
-                energy = added(energy, scaled(self._die_energy(number, die), count))
+                self._add_die_energy(energy, number, die)
         return [energy, *patterns, *kinds]
 
     def die_totals(self, numbers: Sequence[int]) -> list[Form]:
         """Energy in the dies of each die group, of all instances."""
-        found: list[Form] = [{} for _ in self.table.names]
+        found: list[dict[Feature, Number]] = [{} for _ in self.table.names]
         for number in numbers:
-            mapped = self.table.operators[number]
-            for die in self.table.group_dies[mapped.group]:
-                found[die] = added(found[die], scaled(self._die_energy(number, die), mapped.operator.count))
-        return found
+            for die in self.table.group_dies[self.table.operators[number].group]:
+                self._add_die_energy(found[die], number, die)
+        return list(found)
 
-    def _die_energy(self, number: int, die: int) -> Form:
-        """Of the dies of a kind for one instance, as in `operator_cost.die_energy_j`."""
+    def _add_die_energy(self, total: dict[Feature, Number], number: int, die: int) -> None:
+        """Add that of the dies of a kind for all instances, as in `operator_cost.die_energy_j`."""
         mapped, forms, rates = self.table.operators[number], self.forms[number], self.rates[die]
-        share, count = self.table.share[mapped.group, die], self.table.count[die]
+        count = mapped.operator.count * self.table.count[die]
+        shared = count * self.table.share[mapped.group, die]
         matmul, vector = _work(mapped.operator, forms, rates.style)
         copied = self.table.parallelism[mapped.group] == "replica"
-        return added(
-            scaled(matmul, count * share * rates.joules_per_flop),
-            scaled(vector, count * share * rates.joules_per_vector_flop),
-            scaled(forms.weight_bytes, count * (1.0 if copied else share) * rates.joules_per_sram_byte),
-            scaled(_cached(forms), count * share * rates.joules_per_sram_byte),
-            scaled(forms.activation_bytes, count * share * rates.joules_per_sram_byte),
-        )
+        add_to(total, matmul, shared * rates.joules_per_flop)
+        add_to(total, vector, shared * rates.joules_per_vector_flop)
+        add_to(total, forms.weight_bytes, (count if copied else shared) * rates.joules_per_sram_byte)
+        for held in (_cached(forms), forms.activation_bytes):
+            add_to(total, held, shared * rates.joules_per_sram_byte)
 
     def dense(self, forms: Sequence[Form]) -> FloatArray:
         """Forms as an array of shape (rows, forms, features so far)."""
@@ -342,11 +352,6 @@ def _work(operator: Operator, forms: DemandForms, style: str) -> tuple[Form, For
 
 def _cached(forms: DemandForms) -> Form:
     return added(forms.kv_read_bytes, forms.kv_write_bytes, scaled(forms.state_bytes, 2.0))
-
-
-def _weighted(factors: FloatArray, forms: Sequence[Form]) -> Form:
-    """`Σ factors[i]·forms[i]`; factors have shape (forms, rows)."""
-    return added(*(scaled(form, factor) for factor, form in zip(factors, forms, strict=True)))
 
 
 def _kept(bounds: FloatArray, features: FeatureList) -> FloatArray:
@@ -375,4 +380,8 @@ def _rare(place: int, bounds: FloatArray, dense: int, features: int) -> list[tup
 
 
 def _widened(forms: FloatArray, features: int) -> FloatArray:
-    return np.pad(forms, ((0, 0), (0, 0), (0, features - forms.shape[2])))
+    if forms.shape[2] == features:
+        return forms
+    found = np.zeros((*forms.shape[:2], features))
+    found[:, :, : forms.shape[2]] = forms
+    return found
