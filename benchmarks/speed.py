@@ -10,6 +10,7 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from hydra_dse.config import load_calibration, load_space, load_workload
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.estimate import estimate
+from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.hardware.topology import build_topology
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch
@@ -108,7 +110,7 @@ class Bench:
 
     def profile(self, designs: Sequence[Design] | None = None) -> ServiceProfile:
         """Profile of the designs."""
-        return build_profile(designs or self.designs, _model(), load_calibration("default"))
+        return build_profile(designs or self.designs, _model(), _calibration())
 
     def readable(self, design: Design) -> ServiceProfile:
         """Profile of one design by plain loops."""
@@ -125,8 +127,14 @@ class Bench:
         return estimate(profile, self.arrivals, self.lengths, percentiles=percentiles)
 
 
+@lru_cache(maxsize=1)
 def _model() -> Model:
     return load_workload("azure-conversation").models[0]
+
+
+@lru_cache(maxsize=1)
+def _calibration() -> CalibrationSet:
+    return load_calibration("default")
 
 
 def distinct(count: int, **policy: object) -> list[Design]:

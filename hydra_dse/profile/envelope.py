@@ -40,6 +40,8 @@ def envelope(loads: FloatArray, seen: FloatArray | None = None) -> FloatArray:
     if patterns == 1:
         return np.asarray(loads.max(axis=2, keepdims=True))
     seen = loads if seen is None else seen
+    if rows == 1:
+        return loads[:, :, _undominated(seen[0])]
     strong = _strong(seen)
     row, resource = np.nonzero(~_below_first(seen, strong[0]))
     left = _Entries(row, resource, _at(seen, row, resource))
@@ -56,6 +58,23 @@ def envelope(loads: FloatArray, seen: FloatArray | None = None) -> FloatArray:
             weak = weak[~_below_mean(left.load[:, weak], first[:, rest], second[:, rest])]
         stay[weak[~_below_other(left.load[:, weak], left.row[weak])]] = True
     return left.without(~stay).of(loads)
+
+
+def _undominated(seen: FloatArray) -> IntArray:
+    """Resources of a single row, loads (extremes, resources), that no other dominates; of equal ones the first.
+
+    Means of two others are not looked for: with one row a bound more costs less than the search.
+    """
+    whole = (seen / np.maximum(seen.max(axis=1, keepdims=True), 1e-300)).sum(axis=0)
+    strong = int(whole.argmax())
+    low = (seen <= seen[:, strong, None]).all(axis=0)
+    low[strong] = False
+    left = np.flatnonzero(~low)
+    rest = seen[:, left]
+    below = (rest[:, :, None] <= rest[:, None]).all(axis=0)
+    # Of two that are equal the one behind goes.
+    gone = below & ~(below.T & np.tri(len(left), dtype=bool).T)
+    return left[~gone.any(axis=1)]
 
 
 def _strong(seen: FloatArray) -> list[IntArray]:

@@ -11,11 +11,13 @@ from hydra_dse.profile.features import Feature, FeatureList, Tiles
 from hydra_dse.rng import derive
 
 
-@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 30))
-def test_the_kept_resources_have_the_maximum_of_all_for_any_batch(seed: int, patterns: int, resources: int) -> None:
+@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 30), st.sampled_from([1, 3]))
+def test_the_kept_resources_have_the_maximum_of_all_for_any_batch(
+    seed: int, patterns: int, resources: int, rows: int
+) -> None:
     rng = derive(seed, "envelope")
     # Small integers, so that ties and dominated resources are common.
-    loads = rng.integers(0, 4, (3, patterns, resources)).astype(float)
+    loads = rng.integers(0, 4, (rows, patterns, resources)).astype(float)
     kept = envelope(loads)
     for _ in range(5):
         amounts = rng.uniform(0, 1, patterns) * rng.integers(0, 2, patterns)
@@ -28,6 +30,7 @@ def test_a_resource_that_is_never_worst_is_dropped() -> None:
     loads = np.array([[[3.0, 1.0, 0.0, 3.0], [1.0, 1.0, 2.0, 1.0]]])
     kept = envelope(loads)
     assert sorted(map(tuple, kept[0].T.tolist())) == [(0.0, 2.0), (3.0, 1.0)]
+    assert np.array_equal(np.sort(envelope(np.repeat(loads, 2, axis=0))[1]), np.sort(kept[0]))
 
 
 def test_no_patterns_need_no_resources() -> None:
@@ -39,7 +42,7 @@ def test_what_is_below_a_mean_of_two_others_is_dropped(seed: int) -> None:
     rng = derive(seed, "means")
     first, second, share = rng.uniform(0, 1, 2), rng.uniform(0, 1, 2), rng.uniform(0.05, 0.95)
     between = 0.999 * (share * first + (1.0 - share) * second)
-    kept = envelope(np.stack((first, between, second), axis=1)[None])
+    kept = envelope(np.repeat(np.stack((first, between, second), axis=1)[None], 2, axis=0))
     assert between.tolist() not in kept[0].T.tolist()
 
 
