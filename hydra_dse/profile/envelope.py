@@ -67,7 +67,7 @@ def _undominated(seen: FloatArray) -> IntArray:
     """
     whole = (seen / np.maximum(seen.max(axis=1, keepdims=True), 1e-300)).sum(axis=0)
     strong = int(whole.argmax())
-    low = (seen <= seen[:, strong, None]).all(axis=0)
+    low: BoolArray = np.all(seen <= seen[:, strong, None], axis=0)
     low[strong] = False
     left = np.flatnonzero(~low)
     rest = seen[:, left]
