@@ -19,6 +19,7 @@ from simulators.package.coefficients import PlacedHardware
 from simulators.package.execution import run_alone
 from simulators.package.ledger import ledger_of
 from simulators.package.operators import OperatorCost
+from simulators.package.traced import trace_alone
 from tests.mapping import pieces
 from tests.mapping.pieces import chiplet, ideal, real
 from tests.profile.designs import batches, full_die_grid, one, random_design
@@ -149,3 +150,17 @@ def test_operators_executed_one_by_one_keep_memory_busy_for_the_starts_of_their_
     (plain, plain_form), (costly, costly_form) = times
     # So many bytes that what reads hide behind the operators before them counts for little.
     assert costly - plain == pytest.approx(costly_form - plain_form, rel=0.02)
+
+
+def test_traces_of_iterations_carry_the_same_bytes_with_and_without_starts_of_accesses() -> None:
+    on = full_die_grid(random_design(3, "disaggregated"))
+    on = replace(on, policy=replace(on.policy, batches_in_flight=1))
+    carried = []
+    for start in (0.0, 4e6):
+        hardware = PlacedHardware(on, map_design(on, MODEL), calibrated(kv_access_bytes=start), precision_of(on, MODEL))
+        cost = OperatorCost(hardware, "decode", block_names(MODEL, 1), FlowNetwork())
+        program = cost.programs.program(composition(cost, [], [256] * 16, 0))
+        _, done, seconds = trace_alone(cost.programs.network, program)
+        carried.append((sum(each.bytes for each in done), seconds))
+    assert carried[1][0] == pytest.approx(carried[0][0], rel=1e-9)
+    assert carried[1][1] > carried[0][1]
