@@ -255,9 +255,9 @@ class Disaggregated:
     def _joining(self, served: FloatArray) -> FloatArray:
         return np.asarray(served * max(self.lengths.decoding_share, 1e-9))
 
-    def _moved_s(self, served: FloatArray) -> FloatArray:
-        """Time of the hand-off from prefill to decode."""
-        return handed_over_s(self.profile, self.lengths, self._joining(served))
+    def _moved_s(self, served: FloatArray, prompt: float | None = None) -> FloatArray:
+        """Time of the hand-off from prefill to decode, of the mean request or of a prompt of some length."""
+        return handed_over_s(self.profile, self.lengths, self._joining(served), prompt)
 
     def _entry(self, found: Balance, served: FloatArray) -> latencies.Entry:
         queue, places = found.queue, found.places
@@ -304,6 +304,7 @@ class Disaggregated:
             leaving_s=decode.load / joining,
             leaving_scv=service_seen(tables.work_scv, tables.limit, decode.load),
             moved_s=moved,
+            moved_by_inverse_s=moved - self._moved_s(served) + self._moved_s(served, self.lengths.stored_by_inverse),
         )
 
     def _solution(self, found: Balance, served: FloatArray, timings: latencies.Timings) -> Solution:

@@ -126,6 +126,7 @@ class Stream:
         full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
         longest_s: bound of its mean; leaving_s, leaving_scv: time from one that leaves a full pool to the next.
         moved_s: mean time to move and to join.
+        moved_by_inverse_s: the same as the mean time per token counts it, where it depends on the prompt; None = alike.
         stall: by prompts that follow; None = none.
     """
 
@@ -143,6 +144,7 @@ class Stream:
     leaving_scv: FloatArray
     moved_s: FloatArray
     stall: Stall | None = None
+    moved_by_inverse_s: FloatArray | None = None
 
 
 def held_back(entry: Entry, transient: Transient) -> Entry:
@@ -193,7 +195,8 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
     step = (share * stream.step_s).sum(axis=1)
     delay = stream.slot_s + stream.moved_s
     decode_s = delay + lengths.decode * step
-    tpot_mean = step * lengths.steps_per_token + delay * lengths.inverse_decode
+    early = delay if stream.moved_by_inverse_s is None else stream.slot_s + stream.moved_by_inverse_s
+    tpot_mean = step * lengths.steps_per_token + early * lengths.inverse_decode
     if stream.stall is not None:
         pace = lengths.pace
         stalled = stream.stall.by_size(pace.steps)

@@ -35,6 +35,7 @@ class LengthMoments:
 
     prompt, prompt2, prompt3: moments of the prompt, of which a prefix cache has found nothing: what is computed.
     stored, stored2: moments of the whole prompt, the cached part included: what memory holds and decode attends to.
+    stored_by_inverse: `E[p/d]/E[1/d]`, the whole prompt as a delay counts that is spread over the tokens of a request.
     ahead: mean cached tokens of a prompt; ahead_of_token: the same seen by a random computed token.
     ahead_bins: mean cached tokens in each slice of `prompt_bins`.
     output: mean output tokens.
@@ -71,6 +72,7 @@ class LengthMoments:
     pace: Pace
     stored: float
     stored2: float
+    stored_by_inverse: float
     ahead: float
     ahead_of_token: float
     ahead_bins: FloatArray
@@ -162,6 +164,7 @@ def _moments_of(
         pace=one_step_a_token(decode_bins) if emission.single else pace_of(steps, dd, dw, DECODE_EDGES),
         stored=float(w @ p),
         stored2=float(w @ p**2),
+        stored_by_inverse=float(dw @ (dp / dd)) / float(dw @ (1.0 / dd)),
         ahead=float(w @ ahead),
         ahead_of_token=float(w @ (ahead * new)) / float(w @ new),
         ahead_bins=_carried(new, w, ahead, prompt_bins),

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hydra_dse.config import load_calibration, load_design, load_model, load_workload
@@ -14,6 +15,8 @@ from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.estimator import evaluate
+from hydra_dse.estimator.lengths import moments_of
+from hydra_dse.estimator.transfers import handed_over_s
 from hydra_dse.hardware.fabric import fabric_links, link_runs, part_components, part_slots
 from hydra_dse.interchange import layout_of
 from hydra_dse.mapping import map_design, mapping_violations, operands_of, role_plan, traffic
@@ -26,7 +29,7 @@ from hydra_dse.profile import build_profile
 from hydra_dse.results import Evaluation
 from hydra_dse.routing import channel_dependencies_acyclic, route
 from hydra_dse.workload import at_rate
-from hydra_dse.workload.nouns import Workload
+from hydra_dse.workload.nouns import LengthPoints, Workload
 from simulators.iteration import Composition
 from simulators.noi.links import PlacedLinks
 from simulators.package import PackageCost, PlacedHardware
@@ -214,6 +217,19 @@ def test_energy_of_a_handoff_counts_each_link_by_its_class() -> None:
     noi = on_links.sum() - on_links[crossing].sum()
     assert ledger.link_j == pytest.approx(8 * (on_links[crossing].sum() * 1.3e-12 + noi * 0.5e-12))
     assert ledger.each_link_j.sum() == pytest.approx(ledger.link_j)
+
+
+def test_a_transfer_counts_in_the_time_per_token_by_the_prompts_of_short_outputs() -> None:
+    lengths = moments_of(LengthPoints(np.array([1000.0, 3000.0]), np.array([101.0, 11.0]), np.array([0.5, 0.5])))
+    assert lengths.stored_by_inverse == pytest.approx((1000 / 100 + 3000 / 10) / (1 / 100 + 1 / 10))
+    profile = build_profile([placed("fabric.bandwidth=1 GB/s", "fabric.latency=1 ms")], load_model(MODEL), CALIBRATION)
+    assert profile.handoff is not None
+    joining = np.array([2.0])
+    mean, short = (handed_over_s(profile, lengths, joining, prompt) for prompt in (None, lengths.stored_by_inverse))
+    per_token, state, late = profile.handoff_s_per_token, profile.handoff_s_per_sequence, profile.handoff.latency_s
+    left = 1.0 - 2.0 * (per_token * 2000.0 + state)
+    assert mean == pytest.approx(late + (per_token * 2000.0 + state) / left)
+    assert short == pytest.approx(late + (per_token * lengths.stored_by_inverse + state) / left)
 
 
 def line(tmp_path: Path, packages: str, name: str, slots: str, one: str = "", two: str = "") -> Design:
