@@ -17,6 +17,8 @@ import pytest
 import yaml
 from bundles import ONE_DIE, SMALL, written
 
+from hydra_dse.bundle.metrics import evaluate, measure
+from hydra_dse.bundle.reading.check import check_folder
 from hydra_dse.bundle.writing import (
     TIMELINE_FILE,
     TraceSink,
@@ -60,8 +62,25 @@ def test_a_bundle_holds_card_traces_script_and_metrics(bundle: Path) -> None:
     ranks = {rank_file(rank) for rank in range(18)}
     names = {path.name for path in bundle.iterdir()}
     assert names == {
-        "small.yaml", "run.sh", "metrics.json", "arrivals.csv", "timeline", *ranks, *(f"{name}.gz" for name in ranks)
+        "small.yaml", "run.sh", "metrics.json", "arrivals.csv", "timeline", "logs",
+        *ranks, *(f"{name}.gz" for name in ranks),
     }  # fmt: skip
+
+
+def test_every_row_of_a_kineto_trace_is_met_and_the_latency_file_gives_mfu(bundle: Path) -> None:
+    """A batch of B requests of S tokens, T seconds in service: by Little's law the share of peak of B S / T tokens/s."""
+    kept = {"ok", "not applicable"}
+    assert {each.rule.name: each.status for each in check_folder(bundle) if each.status not in kept} == {}
+    found, card = json.loads((bundle / "metrics.json").read_text())["metrics"], _card(bundle)
+    [latency] = bundle.rglob("*.latency.json")
+    seconds = json.loads(latency.read_text())["avg_latency"]
+    assert found["ttft_scheduled_mean_s"] < seconds <= found["e2e_mean_s"]
+    model, data = card["workload"]["model"]["model_arch"], card["workload"]["data"]
+    length, batch = data["seq_len"], data["batch_size"]
+    scores = 4 * model["num_layers"] * model["num_heads"] * model["head_dim"] * length
+    flops = (2 * (model["num_params_active"] - model["num_params_embedding"]) + scores) * batch * length
+    peak = card["x_chiplet"]["peak_flops_per_s"]
+    assert evaluate(measure(bundle)).values["mfu"] == pytest.approx(100 * flops / (seconds * peak), rel=1e-9)
 
 
 def test_the_traces_have_every_field_that_the_original_tools_need(bundle: Path) -> None:
@@ -282,6 +301,7 @@ def test_a_bundle_written_anew_keeps_no_traces_of_the_one_before(tmp_path: Path)
     (tmp_path / "again" / "timeline").mkdir(parents=True)
     for stale in ("again.yaml", "rank7_trace.json", "rank7_trace.json.gz", f"{TIMELINE_FILE}.gz"):
         (tmp_path / "again" / stale).touch()
+    (tmp_path / "again" / "again.yaml").write_text("x_chiplet: {run: {}}\n")
     written(tmp_path / "again", replace(ONE_DIE, requests=16))
     traces = sorted(path.name for path in (tmp_path / "again").rglob("*trace.json*"))
     assert traces == ["package_trace.json", rank_file(0)]
@@ -305,7 +325,7 @@ def test_a_task_map_that_moves_dies_leaves_a_bundle_without_traces_that_says_why
     assert written(tmp_path / "elastic", run).feasible
     assert "without traces: task_map: elastic moves dies" in told(tmp_path / "elastic")
     assert {path.name for path in (tmp_path / "elastic").iterdir()} == {
-        "elastic.yaml", "run.sh", "metrics.json", "arrivals.csv"
+        "elastic.yaml", "run.sh", "metrics.json", "arrivals.csv", "logs"
     }  # fmt: skip
     assert len((tmp_path / "elastic" / "arrivals.csv").read_text().splitlines()) == 1 + run.requests
 

@@ -21,6 +21,8 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.records import TraceWindow
 
 SCRIPT, METRICS, ARRIVALS = "run.sh", "metrics.json", "arrivals.csv"
+LATENCY = "logs/requests.latency.json"
+"""In a folder of its own, so that nothing takes it for a trace of a rank."""
 LEAST = 4
 """Iterations of an engine that a trace must have (the original tools drop the first and the last)."""
 
@@ -115,10 +117,29 @@ class BundleWriter:
         if not digests:
             block["traces_missing"] = missing
         (self.folder / ARRIVALS).write_text(self.sink.arrivals(), encoding="utf-8", newline="\n")
+        self._write_latency(_mean_service_s(metrics.get("metrics")))
         self._write_card()
         text = json.dumps({**metrics, "trace_sha256": digest}, indent=2, allow_nan=False, default=str)
         (self.folder / METRICS).write_text(text + "\n", encoding="utf-8", newline="\n")
         return digest
+
+    def _write_latency(self, seconds: float | None) -> None:
+        """The side file of the original tools: latency of a batch, which is what a request spends in one."""
+        file = self.folder / LATENCY
+        file.unlink(missing_ok=True)
+        if seconds is not None and seconds > 0.0:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps({"avg_latency": seconds}) + "\n", encoding="utf-8", newline="\n")
+
+
+def _mean_service_s(metrics: object) -> float | None:
+    """Mean time of a request from its scheduling to its last token, without the wait before it."""
+    if not isinstance(metrics, Mapping):
+        return None
+    whole, first, scheduled = (metrics.get(f"{name}_mean_s") for name in ("e2e", "ttft", "ttft_scheduled"))
+    if whole is None or first is None or scheduled is None:
+        return None
+    return float(whole) - float(first) + float(scheduled)
 
 
 def _usd_per_hour(metrics: object) -> float | None:
