@@ -68,7 +68,7 @@ def test_a_bundle_holds_card_traces_script_and_metrics(bundle: Path) -> None:
 
 
 def test_every_row_of_a_kineto_trace_is_met_and_the_latency_file_gives_mfu(bundle: Path) -> None:
-    """A batch of B requests of S tokens, T seconds in service: by Little's law the share of peak of B S / T tokens/s."""
+    """A batch of B requests of S tokens, T seconds in service: by Little's law a share of peak of B S / T tokens/s."""
     kept = {"ok", "not applicable"}
     assert {each.rule.name: each.status for each in check_folder(bundle) if each.status not in kept} == {}
     found, card = json.loads((bundle / "metrics.json").read_text())["metrics"], _card(bundle)
