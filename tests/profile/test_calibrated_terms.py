@@ -125,12 +125,15 @@ def test_starts_of_accesses_take_memory_time_and_no_energy_in_all_evaluators() -
         work = cost.work(composition(cost, [], [256] * 16, 0))
         cost.count(work)
         booked = ledger_of(cost, cost.snapshot())
-        found[name] = pool.time_s(batch)[0, 0], pool.energy_j(batch)[0, 0], booked
+        spent = pool.spent(batch)
+        found[name] = pool.time_s(batch)[0, 0], pool.energy_j(batch)[0, 0], booked, spent.memory_j[0, 0]
         assert work.duration_s == pytest.approx(pool.time_s(batch)[0, 0], rel=1e-6)
         busiest = pool.busy_s(batch)["hbm"][0, 0]
         assert float(booked.site_s.max()) == pytest.approx(busiest, rel=1e-6)
     assert found["with"][0] > found["without"][0]
     assert found["with"][1] == pytest.approx(found["without"][1], rel=1e-9)
+    assert found["with"][3] == pytest.approx(found["without"][3], rel=1e-9)
+    assert found["with"][3] == pytest.approx(found["with"][2].memory_j, rel=1e-6)
     assert found["with"][2].memory_j == pytest.approx(found["without"][2].memory_j, rel=1e-12)
     for operand, moved in found["with"][2].operands.items():
         assert np.array_equal(moved.site_bytes, found["without"][2].operands[operand].site_bytes)
