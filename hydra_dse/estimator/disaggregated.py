@@ -41,6 +41,7 @@ class Balance:
         step_s: decode iteration slowed by prefill, mean over time; beside: speed of decode beside a prefill iteration.
         prompts: times of prompts slowed by decode.
         places: waiting places of finished prompts; held: mean number of prompts that wait beyond them to start.
+        burst: `(c_a² + 1)/2` of the prompts that prefill finishes.
     """
 
     rate: FloatArray
@@ -51,6 +52,7 @@ class Balance:
     prompts: PrefillTimes
     places: FloatArray
     held: FloatArray
+    burst: FloatArray | float = 1.0
 
 
 def balance(
@@ -117,7 +119,8 @@ def balance(
                 joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
             )
     capacity = tables.capacity
-    return Balance(rate, queue, decode, step_s, beside, prompts, capacity.places, capacity.held_back(decode))
+    held = capacity.held_back(decode)
+    return Balance(rate, queue, decode, step_s, beside, prompts, capacity.places, held, burst.blocking)
 
 
 def slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
@@ -255,9 +258,9 @@ class Disaggregated:
     def _joining(self, served: FloatArray) -> FloatArray:
         return np.asarray(served * max(self.lengths.decoding_share, 1e-9))
 
-    def _moved_s(self, served: FloatArray, prompt: float | None = None) -> FloatArray:
+    def _moved_s(self, found: Balance, served: FloatArray, prompt: float | None = None) -> FloatArray:
         """Time of the hand-off from prefill to decode, of the mean request or of a prompt of some length."""
-        return handed_over_s(self.profile, self.lengths, self._joining(served), prompt)
+        return handed_over_s(self.profile, self.lengths, self._joining(served), prompt, found.burst)
 
     def _entry(self, found: Balance, served: FloatArray) -> latencies.Entry:
         queue, places = found.queue, found.places
@@ -280,7 +283,8 @@ class Disaggregated:
         joining = self._joining(served)
         batch = tables.nodes.batch
         step_s, alone_s = decode.stepped(found.step_s), decode.stepped(tables.step_s)
-        moved = self._moved_s(served) + latencies.joining_s(decode, batch, step_s, tables.limit)
+        handed = self._moved_s(found, served)
+        moved = handed + latencies.joining_s(decode, batch, step_s, tables.limit)
         share = latencies.token_share(decode, batch, step_s)
         busy = bounded(queue.busy, 0.0, 1.0)
         beside = found.beside
@@ -304,7 +308,7 @@ class Disaggregated:
             leaving_s=decode.load / joining,
             leaving_scv=service_seen(tables.work_scv, tables.limit, decode.load),
             moved_s=moved,
-            moved_by_inverse_s=moved - self._moved_s(served) + self._moved_s(served, self.lengths.stored_by_inverse),
+            moved_by_inverse_s=moved - handed + self._moved_s(found, served, self.lengths.stored_by_inverse),
         )
 
     def _solution(self, found: Balance, served: FloatArray, timings: latencies.Timings) -> Solution:
@@ -313,7 +317,7 @@ class Disaggregated:
         scheduled = self.scheduled_s(found)
         prefilling = served * scheduled
         waiting = np.maximum(decode.beyond(np.zeros_like(served)) - found.held, 0.0)
-        waiting = waiting + served * self._moved_s(served)
+        waiting = waiting + served * self._moved_s(found, served)
         again = lengths.decode_tokens / (lengths.decode_tokens + 2.0 * lengths.residual_prompt)
         return Solution(
             saturation_per_s=self.saturation_per_s,

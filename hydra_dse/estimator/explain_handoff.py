@@ -49,7 +49,7 @@ class HandoffRow:
         fabric_bytes: of them what crosses links between packages, once for each such link.
         latency_s: of the links between packages on the longest path.
         alone_s: time of the busiest memory or link.
-        moved_s: mean time beside other transfers, latency included.
+        moved_s: mean time beside other transfers that come at random, latency included.
         most_per_s: requests per second that the way carries at most.
         links: that carry anything, the busiest first.
     """

@@ -21,22 +21,28 @@ def _alone_s(profile: ServiceProfile, prompt: float) -> FloatArray:
 
 
 def handed_over_s(
-    profile: ServiceProfile, lengths: LengthMoments, joining_per_s: FloatArray, prompt: float | None = None
+    profile: ServiceProfile,
+    lengths: LengthMoments,
+    joining_per_s: FloatArray,
+    prompt: float | None = None,
+    burst: FloatArray | float = 1.0,
 ) -> FloatArray:
     """Mean time from the end of the prompt until the other pool has its caches, shape (n,).
 
     Of prompts of a length, where one is given: beside others a transfer takes longer in proportion to its size.
 
-    Latency, then the transfer beside others: transfers share the busiest resource evenly, an M/G/1 queue with
-    processor sharing, whose mean `S / (1 − ρ)` does not depend on the distribution of sizes.  No more than
+    Latency, then the transfer beside others: transfers share the busiest resource evenly, a queue with processor
+    sharing, whose mean `S·(1 + b·ρ/(1 − ρ))` does not depend on the distribution of sizes where they come at random
+    (b = 1); `burst` is `b = (c_a² + 1)/2` of the gaps otherwise, as for the wait of a single server.  No more than
     `max_batch` are on their way, since prefill pauses when so many requests are between the pools.
     """
     alone = transfer_s(profile, lengths)
     mine = alone if prompt is None else _alone_s(profile, prompt)
     if profile.handoff is None:
         return mine
-    left = np.maximum(1.0 - joining_per_s * alone, 1.0 / np.maximum(profile.max_batch, 1.0))
-    return np.asarray(profile.handoff.latency_s + mine / left)
+    most = np.maximum(profile.max_batch, 1.0)
+    left = np.maximum(1.0 - joining_per_s * alone, 1.0 / most)
+    return np.asarray(profile.handoff.latency_s + mine * np.minimum(1.0 + burst * (1.0 / left - 1.0), most))
 
 
 def handed_over_per_s(profile: ServiceProfile, lengths: LengthMoments) -> FloatArray:
