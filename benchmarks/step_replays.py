@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.workload.nouns import Requests
 from simulators.serving.replay import relative_errors
-from simulators.serving.step_replay import DecodeForm, LoggedReplay, StepForms, replay_durations, replay_forms
+from simulators.serving.step_replay import Blocks, DecodeForm, LoggedReplay, StepForms, replay_durations, replay_forms
 
 FloatArray = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Pair:
 
     def share_within(self, tolerance: float) -> float:
         """Share of requests within a relative error."""
-        return float((np.abs(self.mine / self.theirs - 1.0) <= tolerance).mean())
+        return float((np.abs(self.mine - self.theirs) <= tolerance * self.theirs).mean())
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
@@ -78,6 +78,7 @@ def forms_of(file: Path) -> tuple[StepForms, Mapping[str, float]]:
         )
         constants = (1e-3 * prefill["constant"], 1e-3 * prefill["per_token"], 1e-3 * prefill["per_squared_length"])
         limits = {name: float(data[name]) for name in ("cache_tokens", "max_batch", "grace_ms")}
+        limits["prefill_tokens"] = float(data.get("prefill_tokens", limits["cache_tokens"]))
         return StepForms(constants, decode), limits
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise InputError(Fault(f"not a file of step times ({error!r})", file=str(file))) from error
@@ -90,16 +91,22 @@ def forms_replay(log: Path, steps: Path) -> dict[str, Pair]:
     decoded = column(rows, "output", log)
     requests = _requests(column(rows, "arrival_s", log), column(rows, "prompt", log), decoded + 1)
     visits = replay_forms(
-        requests, forms, int(limits["cache_tokens"]), int(limits["max_batch"]), 1e-3 * limits["grace_ms"]
+        requests,
+        forms,
+        int(limits["cache_tokens"]),
+        int(limits["max_batch"]),
+        1e-3 * limits["grace_ms"],
+        prefill_tokens=int(limits["prefill_tokens"]),
     )
+    decode, logged = visits.last_token_s - visits.first_token_s, 1e-3 * column(rows, "tpot", log)
     return {
         "ttft": Pair(visits.first_token_s - visits.arrival_s, 1e-3 * column(rows, "first_token_latency", log)),
-        "tpot": Pair((visits.last_token_s - visits.first_token_s) / decoded, 1e-3 * column(rows, "tpot", log)),
+        **_per_token(decode, logged * decoded, decoded),
     }
 
 
 def durations_replay(
-    iterations: Path, requests: Path, max_batch: int, token_budget: int
+    iterations: Path, requests: Path, max_batch: int, token_budget: int, blocks: Blocks | None = None
 ) -> tuple[LoggedReplay, dict[str, float], dict[str, Pair]]:
     """A run with logged durations: the replay, shares of iterations alike by column, and latencies."""
     logged = rows_of(iterations)
@@ -108,18 +115,26 @@ def durations_replay(
     offered = _requests(
         column(served, "arrival_s", requests), column(served, "request_num_prefill_tokens", requests), decoded
     )
-    found = replay_durations(offered, 1e-3 * column(logged, "dur_ms", iterations), max_batch, token_budget)
+    found = replay_durations(offered, 1e-3 * column(logged, "dur_ms", iterations), max_batch, token_budget, blocks)
     alike = {
         name: _share_equal(mine, column(logged, name, iterations))
         for name, mine in (("num_tokens", found.tokens), ("batch", found.sequences), ("n_prefill_chunks", found.chunks))
     }
-    visits, steps = found.visits, np.maximum(decoded - 1, 1)
+    visits = found.visits
     first, last = (column(served, name, requests) for name in ("prefill_e2e_time", "request_e2e_time"))
     pairs = {
         "ttft": Pair(visits.first_token_s - visits.arrival_s, first),
-        "tpot": Pair((visits.last_token_s - visits.first_token_s) / steps, (last - first) / steps),
+        **_per_token(visits.last_token_s - visits.first_token_s, last - first, decoded - 1),
     }
     return found, alike, pairs
+
+
+def _per_token(mine: FloatArray, theirs: FloatArray, steps: FloatArray) -> dict[str, Pair]:
+    """Time per output token of the requests that have any after the first; nothing where none has."""
+    several = steps > 0
+    if not several.any():
+        return {}
+    return {"tpot": Pair(mine[several] / steps[several], theirs[several] / steps[several])}
 
 
 def _requests(arrival_s: FloatArray, prompt: FloatArray, output: FloatArray) -> Requests:
@@ -147,16 +162,25 @@ def main(arguments: list[str]) -> int:
     durations.add_argument("requests", type=Path)
     durations.add_argument("--max-batch", type=int, required=True)
     durations.add_argument("--token-budget", type=int, required=True)
+    durations.add_argument("--cache-blocks", type=int, help="KV blocks of the engine, where its memory ran out")
+    durations.add_argument("--block-tokens", type=int, default=16, help="tokens of a block (16)")
+    durations.add_argument("--watermark", type=float, default=0.01, help="share of the blocks kept free (0.01)")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.kind == "forms":
             pairs = forms_replay(chosen.log, chosen.steps)
         else:
-            _, alike, pairs = durations_replay(
-                chosen.iterations, chosen.requests, chosen.max_batch, chosen.token_budget
+            cache = chosen.cache_blocks
+            found, alike, pairs = durations_replay(
+                chosen.iterations,
+                chosen.requests,
+                chosen.max_batch,
+                chosen.token_budget,
+                None if cache is None else Blocks(cache, chosen.block_tokens, chosen.watermark),
             )
             for name, share in alike.items():
                 print(f"{name}: {100 * share:.2f} % of iterations alike")
+            print(f"preemptions in the replay: {int(found.visits.preemptions.sum())}")
     except (InputError, OSError, KeyError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from hydra_dse.errors import InputError
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import FixedCost
 from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, RecordedRun, Stack
@@ -103,7 +105,7 @@ def replay(
             all with itself.
 
     Raises:
-        InputError: a profile that is not of such a model.
+        InputError: a profile that is not of such a model, a request larger than the cache.
     """
     steps = ProfiledSteps(profile, blocks, EngineSteps(recorded.graph_sizes, host_s))
     cache = CacheShape(
@@ -113,6 +115,7 @@ def replay(
     policy, requests = recorded.policy, recorded.requests
     if recorded.prefix_caching if own_blocks is None else own_blocks:
         policy, requests = replace(policy, prefix_cache=True), _with_own_blocks(requests, policy.block_tokens)
+    check_fits(requests, cache)
     server = Server(env, System(policy, cache, {"serve": FixedCost(steps)}), requests, fast=False)
     ticks = np.zeros((len(recorded.time_s), 3))
     env.process(_watch(server, recorded.time_s, ticks))
@@ -120,6 +123,23 @@ def replay(
     server.check_empty()
     running, waiting, used = ticks.T
     return Replay(recorded, server.recorder.visits(), running, waiting, used, server.preemptions)
+
+
+def check_fits(requests: Requests, cache: CacheShape) -> None:
+    """Check that the cache can hold each request alone, up to its last token, which is never cached.
+
+    Raises:
+        InputError: the first request that no replay could end.
+    """
+    room = math.floor(cache.admission_bytes / cache.block_bytes)
+    tokens = requests.prompt_tokens + requests.output_tokens - 1
+    needed = -(-tokens // cache.block_tokens)
+    if (needed > room).any():
+        index = int(np.argmax(needed > room))
+        raise InputError(
+            f"request {index} (in order of arrival) caches {int(tokens[index])} tokens, {int(needed[index])} blocks of "
+            f"{cache.block_tokens}; the cache admits {room} blocks"
+        )
 
 
 def _with_own_blocks(requests: Requests, block_tokens: int) -> Requests:

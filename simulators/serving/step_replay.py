@@ -7,6 +7,7 @@ iteration in order, so that batches and tokens of each can be compared.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +23,33 @@ from simulators.serving.engine import Engine, Plan
 from simulators.serving.memory import CacheShape
 from simulators.serving.planners import PrefillFirstPlanner
 from simulators.serving.recorder import Visits
+from simulators.serving.replay import check_fits
 from simulators.serving.server import Server, System
 
 FloatArray = NDArray[np.float64]
 
 _AMPLE_BYTES = 1e15
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Cache of an engine in KV blocks.
+
+    Attributes:
+        count: blocks in all.
+        tokens: of a block.
+        watermark: share of the blocks, rounded down to whole ones, that admissions leave free.
+    """
+
+    count: int
+    tokens: int = 16
+    watermark: float = 0.01
+
+    def shape(self) -> CacheShape:
+        """The cache at one byte a token; half a block of slack keeps whole blocks apart from rounding."""
+        kept = math.floor(self.watermark * self.count)
+        share = max(0.0, kept - 0.5) / self.count
+        return CacheShape(float(self.count * self.tokens), 1.0, 0.0, self.tokens, share)
 
 
 @dataclass(frozen=True)
@@ -93,26 +116,32 @@ def replay_forms(
     grace_s: float = 0.0,
     block_tokens: int = 16,
     sink: RecordSink | None = None,
+    prefill_tokens: int | None = None,
 ) -> Visits:
     """Serve requests prefill first, whole prompts batched together and never mixed with decode.
 
     Args:
         requests: in order of arrival.
         forms: step times.
-        cache_tokens: most tokens in the cache, and in a prefill step.
+        cache_tokens: most tokens in the cache.
         max_batch: most sequences.
         grace_s: an arrival up to this long after the end of a prefill step joins the next batch.
         block_tokens: of the cache.
         sink: where records go.
+        prefill_tokens: most tokens of a prefill step of several prompts; None: as many as the cache holds.
+
+    Raises:
+        InputError: a request larger than the cache.
     """
     cache = CacheShape(float(cache_tokens), 1.0, 0.0, block_tokens=block_tokens, watermark=0.0)
     policy = Policy(
         serving="colocated",
         batching="prefill_first",
         max_batch=max_batch,
-        token_budget=cache_tokens,
+        token_budget=prefill_tokens or cache_tokens,
         memory_watermark=0.0,
     )
+    check_fits(requests, cache)
     env = simpy.Environment()
     server = Server(env, System(policy, cache, {"serve": FixedCost(forms.step_s)}), requests, sink)
     if grace_s > 0.0:
@@ -163,7 +192,9 @@ class LoggedReplay:
         return np.array([batch.prefill_sequences for batch in self.batches], dtype=np.int64)
 
 
-def replay_durations(requests: Requests, durations_s: FloatArray, max_batch: int, token_budget: int) -> LoggedReplay:
+def replay_durations(
+    requests: Requests, durations_s: FloatArray, max_batch: int, token_budget: int, blocks: Blocks | None = None
+) -> LoggedReplay:
     """Serve requests with chunked prefill, the n-th iteration taking the n-th duration.
 
     Args:
@@ -171,16 +202,24 @@ def replay_durations(requests: Requests, durations_s: FloatArray, max_batch: int
         durations_s: of the logged iterations, shape (iterations,).
         max_batch: most sequences.
         token_budget: most tokens of an iteration.
+        blocks: of the cache; None where memory never ran out.
 
     Raises:
-        InputError: no durations.
+        InputError: no durations, a request larger than the cache.
     """
     if not len(durations_s):
         raise InputError("a log of iterations needs at least one")
     cost = _Logged(np.asarray(durations_s, dtype=np.float64))
-    policy = Policy(serving="colocated", batching="chunked", max_batch=max_batch, token_budget=token_budget)
+    cache = CacheShape(_AMPLE_BYTES, 1.0, 1.0) if blocks is None else blocks.shape()
+    policy = Policy(
+        serving="colocated",
+        batching="chunked",
+        max_batch=max_batch,
+        token_budget=token_budget,
+        block_tokens=cache.block_tokens,
+    )
+    check_fits(requests, cache)
     env = simpy.Environment()
-    cache = CacheShape(_AMPLE_BYTES, 1.0, 1.0)
     server = Server(env, System(policy, cache, {"serve": cost}), requests, fast=False)
     env.run()
     server.check_empty()
