@@ -65,15 +65,17 @@ def read_run(folder: Path) -> RecordedRun:
     meta = _json(_text(meta_path), meta_path, None)
     engine, cache = _section(meta, "engine_kwargs", meta_path), _section(meta, "kv_cache", meta_path)
     block_tokens = _count(cache, "block_size", meta_path)
+    resolved = _optional(meta, "resolved_config")
+    # What the launch left to the engine is what the engine resolved it to.
+    limits = {**_optional(resolved, "scheduler_config"), **{k: v for k, v in engine.items() if v is not None}}
     policy = Policy(
         serving="colocated",
         batching="chunked",
-        max_batch=_count(engine, "max_num_seqs", meta_path),
-        token_budget=_count(engine, "max_num_batched_tokens", meta_path),
+        max_batch=_count(limits, "max_num_seqs", meta_path),
+        token_budget=_count(limits, "max_num_batched_tokens", meta_path),
         memory_watermark=0.0,
         block_tokens=block_tokens,
     )
-    resolved = _optional(meta, "resolved_config")
     _supported(engine, resolved, meta_path)
     sizes = _optional(resolved, "compilation_config").get("cudagraph_capture_sizes") or ()
     if not isinstance(sizes, (list, tuple)) or any(type(size) is not int for size in sizes):

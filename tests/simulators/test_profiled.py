@@ -207,6 +207,26 @@ def test_a_recorded_run_is_read_with_times_from_its_first_request(tmp_path: Path
     assert len(found.time_s) == 0
 
 
+def test_limits_that_the_launch_left_open_are_those_the_engine_resolved(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "meta.json",
+        '{"engine_kwargs": {"max_num_batched_tokens": 64, "max_num_seqs": null}, '
+        '"kv_cache": {"block_size": 16, "num_gpu_blocks": 9}, '
+        '"resolved_config": {"scheduler_config": {"max_num_seqs": 256, "max_num_batched_tokens": 64}}}',
+    )
+    write(tmp_path, "requests.jsonl", ROW)
+    assert read_run(tmp_path).policy.max_batch == 256
+
+
+def test_a_recorded_request_that_the_recorded_cache_cannot_hold_is_refused(tmp_path: Path) -> None:
+    complete(tmp_path)
+    write(tmp_path, "meta.json", META)
+    write(tmp_path, "requests.jsonl", ROW.replace("5", "160"))
+    with pytest.raises(InputError, match="161 tokens, 11 blocks of 16; the cache admits 9 blocks"):
+        replay(read_run(tmp_path), read_profile(tmp_path), blocks=2)
+
+
 def test_a_run_without_a_time_series_is_replayed_and_has_no_difference_in_time(tmp_path: Path) -> None:
     complete(tmp_path)
     write(tmp_path, "meta.json", META)
