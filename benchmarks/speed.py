@@ -23,6 +23,7 @@ from hydra_dse.hardware.topology import build_topology
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch
 from hydra_dse.network_load import pair_speeds
+from hydra_dse.physical.cost import technology_of
 from hydra_dse.placement import forget_placements, place_design
 from hydra_dse.profile import ReferencePool, ServiceProfile, build_profile
 from hydra_dse.workload import pieces
@@ -205,12 +206,17 @@ def by_tiles(bench: Bench, factors: Sequence[tuple[int, int]] = ((1, 1), (2, 1),
     found = {}
     for wide, high in factors:
         other = replace(bench, designs=[_enlarged(on, wide, high) for on in bench.designs[::8]])
+        if any(other.profile().violations):
+            raise RuntimeError("an enlarged design cannot serve: its time would be that of telling so")
         found[24 * wide * high] = cpu_seconds(lambda other=other: other.solve(other.profile()), 3)  # type: ignore[misc]
     return found
 
 
 def _enlarged(design: Design, wide: int, high: int) -> Design:
     package = design.package
+    made_with = technology_of(package)
+    # An interposer of the size that is needed: the limit of today's is no matter here.
+    carrier = replace(made_with.interposer, max_reticles=made_with.interposer.max_reticles * wide * high)
     slot = package.topology.slots[0]
     grid = build_topology("mesh", 6 * wide, 4 * high, slot.width_mm, slot.height_mm)
     larger = replace(
@@ -220,6 +226,7 @@ def _enlarged(design: Design, wide: int, high: int) -> Design:
         memories=tuple(replace(group, count=group.count * wide * high) for group in package.memories),
         limits=type(package.limits)(),
         memory_is_leaf=False,
+        technology=replace(made_with, interposer=carrier),
     )
     unplaced = replace(design, package=larger, placement=None, placement_algorithm="random")
     return place_design(unplaced, _model(), 0)[0]
