@@ -126,8 +126,7 @@ def _count(value: FloatArray, weight: FloatArray, cells: _Cells, rows: slice) ->
     logs -= low
     logs *= scale
     if not np.isfinite(scale).all():  # a design that cannot serve: any cell will do
-        logs = np.nan_to_num(logs)
-    np.clip(logs, 0.0, CELLS - 1.0, out=logs)
+        logs = np.clip(np.nan_to_num(logs), 0.0, CELLS - 1.0)
     cell = logs.astype(np.int64)
     cell += np.arange(n)[:, None] * CELLS
     where = cell.ravel()
