@@ -23,7 +23,16 @@ from hydra_dse.mapping import map_design, mapping_violations, operands_of, role_
 from hydra_dse.model import kv_bytes_per_token, state_bytes_per_sequence
 from hydra_dse.model.operators import Batch
 from hydra_dse.network_load import LinkLoad
-from hydra_dse.physical import area_mm2, interposer_mm2, package_cost, package_violations, silicon, static_power_w
+from hydra_dse.physical import (
+    area_mm2,
+    interposer_mm2,
+    package_cost,
+    package_violations,
+    silicon,
+    static_power_w,
+    technology_of,
+)
+from hydra_dse.physical.thermal import influence_of, settle, slot_power, solve_package
 from hydra_dse.placement import place_design
 from hydra_dse.profile import build_profile
 from hydra_dse.results import Evaluation
@@ -187,6 +196,29 @@ def test_limits_hold_for_each_package() -> None:
 def test_a_port_needs_a_free_side_of_a_die_at_the_edge() -> None:
     design = load_design(SHIPPED, ["packages.decode.topology.kind=torus"])
     assert any(v.constraint == "decode: fabric ports" for v in package_violations(design.package))
+
+
+def test_each_package_is_as_hot_as_with_a_sink_of_its_own() -> None:
+    design = placed()
+    assert design.placement is not None
+    package, slots = design.package, design.placement.slots
+    technology = technology_of(package)
+    watts = np.linspace(1.0, 12.0, len(slots))
+    solved = solve_package(package, slots, watts)
+    grids = settle(slot_power(package, slots, watts), influence_of(package.topology, technology.cooling), technology)
+    assert solved.slots_c is not None
+    assert grids.slots_c is not None
+    power = 0.0
+    for part, own, mine in zip(package.parts, part_slots(package), part_components(package), strict=True):
+        at, spent = tuple(slots[component] - own.start for component in mine), watts[list(mine)]
+        alone = solve_package(part, at, spent)
+        assert alone.slots_c is not None
+        assert solved.slots_c[0, own.start : own.stop] == pytest.approx(alone.slots_c[0], abs=5e-3)
+        flat = settle(slot_power(part, at, spent), influence_of(part.topology, technology.cooling), technology)
+        assert flat.slots_c is not None
+        assert grids.slots_c[0, own.start : own.stop] == pytest.approx(flat.slots_c[0], abs=5e-3)
+        power += float(alone.power_w[0])
+    assert solved.power_w[0] == pytest.approx(power, rel=1e-5)
 
 
 # -- the hand-off --------------------------------------------------------------------------------------------------
