@@ -63,6 +63,7 @@ class Burstiness:
         service: `c_s²` of the work that a place does by itself.
         common: share of a full pool's time in which it stands for the work of one request.
         common_scv: `c²` of that work.
+        within: `spread` of the arrivals of one phase, where they come in phases; None = they do not.
     """
 
     spread: FloatArray
@@ -71,6 +72,7 @@ class Burstiness:
     service: FloatArray
     common: FloatArray
     common_scv: FloatArray
+    within: FloatArray | None = None
 
     def wait(self, servers: FloatArray, load: FloatArray) -> FloatArray:
         """`(c_a² + c_s²)/2`, which scales the length of the queue.
@@ -118,6 +120,7 @@ class PoolState:
         queue_ratio: ratio `r` of the geometric tail of the queue, `ρ^(1/v)`.
         queues: probability that a full pool has a queue, such that the mean queue is that of Allen–Cunneen.
         in_service: mean number in service.
+        met_full: probability that an arrival finds the limit reached, where it differs from `full`; None = the same.
         stairs: mean ratio of decode iterations around each node to the time there, shape (n, k); None = 1.
     """
 
@@ -128,6 +131,7 @@ class PoolState:
     queues: FloatArray
     in_service: FloatArray
     stairs: FloatArray | None = field(default=None, kw_only=True)
+    met_full: FloatArray | None = field(default=None, kw_only=True)
 
     def stepped(self, times: FloatArray) -> FloatArray:
         """Decode iterations at the nodes, (n, k), as means over the levels around them."""
@@ -141,7 +145,8 @@ class PoolState:
     def exceeds(self, places: FloatArray) -> FloatArray:
         """Probability of `places` or more waiting, which is what an arrival beyond them sees."""
         tail = self.queues * self.queue_ratio ** np.maximum(places - 1.0, 0.0)
-        return np.asarray(self.full * np.where(places > 0, tail, 1.0))
+        full = self.full if self.met_full is None else self.met_full
+        return np.asarray(full * np.where(places > 0, tail, 1.0))
 
 
 def limited_sharing(
@@ -178,7 +183,7 @@ def limited_sharing(
     at_nodes = np.zeros((n, nodes.count + 1))
     full, in_service = np.zeros(n), np.zeros(n)
     stairs = None if nodes.ratio is None else np.ones_like(nodes.batch)
-    for rows, length in _buckets(whole):
+    for rows, length in buckets(whole):
         levels = np.arange(1.0, length + 1.0)
         part = nodes.take(rows)
         time = part.times_at_levels(residence_s[rows], length)
@@ -199,7 +204,7 @@ def limited_sharing(
     return PoolState(at_nodes, full, load, ratio, queues, in_service, stairs=stairs)
 
 
-def _buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64] | slice, int]]:
+def buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64] | slice, int]]:
     """Group designs by chain length, so that short chains do not pay for long ones."""
     longest = int(max(limit.max(), 1.0))
     if len(limit) == 1:

@@ -34,6 +34,7 @@ from hydra_dse.estimator.colocated_tables import (
 from hydra_dse.estimator.iteration import chunk_batch, decode_batch, packed_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.estimator.phased_chain import phased_sharing
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.renewal import following
@@ -99,7 +100,7 @@ class Colocated:
         found = delays(self.impact, self._met(served), lengths, tables.prefill_first, arrival_scv)
         residence = lengths.decoding_share * lengths.decode * found.step_s + self.impact.alone_s
         burst = self._burstiness(served, residence, found, arrival_scv, phases)
-        state = self._chain(served, residence, burst, transient)
+        state = self._chain(served, residence, burst, transient, phases)
         beside = self._beside(state.at_nodes)
         queue = self._queue(served, residence, arrival_scv, transient, beside, state.in_service / served, phases)
         if queue.dispersion is not None:
@@ -107,7 +108,7 @@ class Colocated:
             beside = self._beside(state.at_nodes)
         stepped = replace(found, step_s=state.stepped(found.step_s))
         stall = self._stall(served, state, queue, stepped, arrival_scv, phases)
-        state = self._chain(served, residence + stall.mean_of(lengths.decode_bins)[:, None], burst, transient)
+        state = self._chain(served, residence + stall.mean_of(lengths.decode_bins)[:, None], burst, transient, phases)
         found = replace(found, step_s=state.stepped(found.step_s))
         entry = self._entry(served, state, queue, found)
         if self.profile.scheduling == "sjf":
@@ -125,17 +126,34 @@ class Colocated:
         return full_pool.met(served, self.impact.alone_s, self.tables.nodes.batch, self.tables.limit)
 
     def _chain(
-        self, served: FloatArray, residence: FloatArray, burst: Burstiness, transient: Transient | None
+        self,
+        served: FloatArray,
+        residence: FloatArray,
+        burst: Burstiness,
+        transient: Transient | None,
+        phases: Phases | None = None,
     ) -> PoolState:
         """The slow chain; its highest rate is the saturation rate, whatever else limits it."""
         limit = self.tables.limit
         load = served / self.saturation_per_s
+        if phases is not None and transient is None:
+            one, two = (
+                residence + self._held(served * share, arrival_scv=1.0) - self._held(served, arrival_scv=1.0)
+                for share in phases.relative
+            )
+            return phased_sharing(served, self.tables.nodes, (one, two), limit, burst, load, phases)
         if transient is None:
             return limited_sharing(served, self.tables.nodes, residence, limit, burst, load=load)
         offered, horizon = np.maximum(transient.offered, served), transient.horizon_per_s
         return limited_sharing(
             served, self.tables.nodes, residence, limit, burst, load=load, offered=offered, horizon_per_s=horizon
         )
+
+    def _held(self, rate: FloatArray, arrival_scv: float) -> FloatArray:
+        """Time that decode takes beside prompts of a rate, at each node, (n, k)."""
+        lengths = self.lengths
+        found = delays(self.impact, self._met(rate), lengths, self.tables.prefill_first, arrival_scv)
+        return np.asarray(lengths.decoding_share * lengths.decode * found.step_s)
 
     def _beside(self, weight: FloatArray) -> FloatArray:
         """Weights of node 0 and the nodes, (n, k + 1), on the j batches beside which prompts are timed."""
@@ -173,21 +191,25 @@ class Colocated:
         each = np.maximum(self._at(found.each_s, typical), 1e-300)
         delay_scv = self._at(found.square, typical) / each**2 - 1.0
         slots = before = np.full(len(served), arrival_scv)
-        work = self._work_scv
+        work, within = self._work_scv, None
         if phases is not None:
             slots = phases.scv_in(served, self._at(residence, typical))
             before = phases.scv_before(served, served / self.saturation_per_s, 1.0 / self.saturation_per_s, work)
+            within = self._spread(slowed**2 * arrival_scv + (slowed - 1.0) ** 2 * delay_scv)
         clumps = slowed**2 * slots + (slowed - 1.0) ** 2 * delay_scv
-        lengths = self.lengths
         ones = np.ones(self.profile.size)
         return Burstiness(
-            spread=np.maximum(1.0 + (clumps - 1.0) * lengths.overlap, 0.1),
+            spread=self._spread(clumps),
             arrival=before,
             blocking=np.maximum((before + 1.0) / 2.0, 0.3),
             service=work * ones,
             common=self.saturation.prompts,
             common_scv=self.saturation.prompt_scv,
+            within=within,
         )
+
+    def _spread(self, dispersion: FloatArray) -> FloatArray:
+        return np.asarray(np.maximum(1.0 + (dispersion - 1.0) * self.lengths.overlap, 0.1))
 
     def _at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
         return self.tables.nodes.at_each(values, batch)

@@ -20,6 +20,7 @@ from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, satura
 from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.estimator.phased_chain import Waiting, phased_sharing
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.shortest_first import ordered
@@ -88,7 +89,9 @@ def balance(
         life_s = _typical(tables, joining, residence)
         burst = burstiness(queue, life_s, lengths, np.full(len(rate), arrival_scv), tables.work_scv)
         if phases is not None:
-            burst = phased(phases, joining, life_s, residence[:, -1], tables, queue, lengths)
+            burst = replace(
+                phased(phases, joining, life_s, residence[:, -1], tables, queue, lengths), within=burst.spread
+            )
         if transient is not None:
             # Decode gets what prefill lets through.
             through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
@@ -97,9 +100,12 @@ def balance(
         load = joining * tables.nodes.time_at_each(residence, tables.limit) / tables.limit
         if saturation is not None:
             load = np.minimum(load, (1.0 + rate / saturation) / 2.0)
-        decode = limited_sharing(
-            joining, tables.nodes, residence, tables.limit, burst, load, offered=offered, horizon_per_s=horizon
-        )
+        if phases is not None and transient is None and saturation is not None:
+            decode = _modulated(tables, queue, beside, burst, joining, phases, lengths, saturation)
+        else:
+            decode = limited_sharing(
+                joining, tables.nodes, residence, tables.limit, burst, load, offered=offered, horizon_per_s=horizon
+            )
         prompts = slowed(tables, decode.at_nodes)
     if transient is not None:
         life_s = decode.in_service / joining
@@ -121,6 +127,43 @@ def balance(
     capacity = tables.capacity
     held = capacity.held_back(decode)
     return Balance(rate, queue, decode, step_s, beside, prompts, capacity.places, held, burst.blocking)
+
+
+def _modulated(
+    tables: Tables,
+    queue: PromptQueue,
+    beside: FloatArray,
+    burst: Burstiness,
+    joining: FloatArray,
+    phases: Phases,
+    lengths: LengthMoments,
+    saturation: FloatArray,
+) -> PoolState:
+    """Decode under arrivals in phases: prefill slows it the more the more prompts a phase brings.
+
+    Behind the places for finished prompts prefill pauses, and both pools complete what they can at most.
+    """
+    rate = joining / max(lengths.decoding_share, 1e-9)
+    reaching = through_prefill(phases, rate, tables.prompts, lengths)
+    residences = []
+    for phase in (0, 1):
+        busy = np.minimum(queue.busy * reaching.relative[:, phase, None], 1.0)
+        residences.append(residence_of(tables, tables.step_s / (1.0 - busy + busy * beside), lengths))
+    first, second = (tables.nodes.time_at(each, tables.limit[:, None])[:, 0] for each in residences)
+    waiting = Waiting(tables.capacity.places + tables.capacity.tooth, first, second)
+    load = np.minimum(rate / saturation, 1.0)
+    return phased_sharing(
+        joining, tables.nodes, (residences[0], residences[1]), tables.limit, burst, load, reaching, waiting
+    )
+
+
+def through_prefill(phases: Phases, rate: FloatArray, prompts: PrefillTimes, lengths: LengthMoments) -> Phases:
+    """The phases as decode sees them: a busy one brings no more than prefill completes, the rest comes after it.
+
+    Some requests end with their first token, so that fewer join in the time of a phase.
+    """
+    most = 1.0 / (lengths.prompt * prompts.token_s[:, 0] * rate)
+    return phases.bounded(np.maximum(most, 1.0), 1.0 / max(lengths.decoding_share, 1e-9))
 
 
 def slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:

@@ -35,8 +35,8 @@ FloatArray = NDArray[np.float64]
 VALIDATED_CV = 3.0
 NO_SLO = Slo()
 OVERLOADED_PHASE = (
-    "one phase of the arrivals offers more than a design sustains: waits were found up to 6 times too short there; "
-    "simulate it"
+    "one phase of the arrivals offers more than a design sustains: single waits were found to be a third or twice of "
+    "what is estimated there; simulate it"
 )
 STEALING = (
     "task_map 'stealing' is estimated as 'static': simulated, it differed by up to 2 % at load 0.4, and by up to "

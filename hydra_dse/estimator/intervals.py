@@ -47,16 +47,16 @@ class ErrorModel:
 
 
 SATURATION = ErrorModel((0.010, 0.010, 0.010, 0.010, 0.010), 0.000, 0.000, 0.12)
-TTFT_MEAN = ErrorModel((0.010, 0.046, 0.066, 0.181, 0.181), 0.011, 0.502, 2.35, queueing=True)
-TTFT_P50 = ErrorModel((0.010, 0.078, 0.078, 0.185, 0.185), 0.053, 0.897, 6.62, queueing=True)
-TTFT_P90 = ErrorModel((0.010, 0.070, 0.184, 0.234, 0.264), 0.036, 0.635, 1.89, queueing=True)
-TTFT_P99 = ErrorModel((0.010, 0.117, 0.186, 0.186, 0.186), 0.013, 0.082, 1.48, queueing=True)
+TTFT_MEAN = ErrorModel((0.010, 0.046, 0.066, 0.185, 0.185), 0.011, 0.012, 2.12, queueing=True)
+TTFT_P50 = ErrorModel((0.010, 0.085, 0.085, 0.190, 0.190), 0.047, 0.019, 4.35, queueing=True)
+TTFT_P90 = ErrorModel((0.010, 0.077, 0.184, 0.234, 0.295), 0.028, 0.000, 1.86, queueing=True)
+TTFT_P99 = ErrorModel((0.010, 0.149, 0.149, 0.149, 0.149), 0.006, 0.007, 1.51, queueing=True)
 TPOT_MEAN = ErrorModel((0.015, 0.015, 0.017, 0.047, 0.079), 0.000, 0.005, 0.09)
-TPOT_P90 = ErrorModel((0.010, 0.025, 0.051, 0.051, 0.118), 0.017, 0.002, 0.20)
-TPOT_P99 = ErrorModel((0.010, 0.071, 0.071, 0.120, 0.120), 0.077, 0.007, 1.30)
-E2E_MEAN = ErrorModel((0.010, 0.010, 0.019, 0.042, 0.318), 0.004, 0.021, 0.28)
-E2E_P90 = ErrorModel((0.069, 0.069, 0.082, 0.082, 0.621), 0.004, 0.012, 0.27)
-E2E_P99 = ErrorModel((0.010, 0.100, 0.101, 0.165, 0.630), 0.007, 0.001, 0.35)
+TPOT_P90 = ErrorModel((0.010, 0.026, 0.039, 0.051, 0.077), 0.017, 0.002, 0.20)
+TPOT_P99 = ErrorModel((0.010, 0.061, 0.061, 0.122, 0.122), 0.081, 0.026, 1.30)
+E2E_MEAN = ErrorModel((0.010, 0.010, 0.019, 0.034, 0.236), 0.004, 0.001, 0.31)
+E2E_P90 = ErrorModel((0.066, 0.066, 0.067, 0.067, 0.675), 0.008, 0.000, 0.22)
+E2E_P99 = ErrorModel((0.010, 0.104, 0.104, 0.104, 0.838), 0.005, 0.000, 0.10)
 # Not in the comparison: the least that was measured of energies and shares of placed designs.
 USE = ErrorModel((0.05,) * 5)
 

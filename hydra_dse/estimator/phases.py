@@ -3,19 +3,18 @@
 The limit of the index of dispersion, `I = 1 + 2·π₁π₂(λ₁ − λ₂)²/(λ̄·r)` with `r` the sum of the phase rates, is seen by
 a queue that remembers many phases.  Rates of phases correlate over `1/r`:
 - the number in service of life `T` has the peakedness of `1 + (I − 1)·rT/(1 + rT)` (exponential lives: exact);
-- a queue of one server is a reflected Brownian motion whose drift is drawn anew at rate `r` (`modulated_load`; two
-  phases that change at rates a and b are two states drawn anew at rate a + b).
+- a queue of one server is solved in both phases (`two_phases`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.arrivals import effective_scv
-from hydra_dse.estimator.surroundings import modulated_load
+from hydra_dse.estimator.two_phases import flows_of, waiting
 from hydra_dse.workload.nouns import ArrivalStatistics
 
 FloatArray = NDArray[np.float64]
@@ -26,7 +25,7 @@ class Phases:
     """Phases free of a time scale: the same process at any mean rate.
 
     Attributes:
-        relative: rate of each phase over the mean rate, shape (2,).
+        relative: rate of each phase over the mean rate, shape (2,), or (n, 2) by design.
         share: of time in each phase, shape (2,).
         changes: phase rate `r` per arrival.
         dispersion: limit of the index of dispersion for counts.
@@ -50,13 +49,27 @@ class Phases:
             load: of the server.
             diffusion: `λE[S²]`, all of one shape.
         """
-        offered = (load[..., None] * self.relative).reshape(-1, 2)
-        noise = (diffusion[..., None] * self.relative).reshape(-1, 2)
-        per_s = (rate * self.changes).reshape(-1, 1)
-        alike = modulated_load(offered, noise, per_s, np.broadcast_to(self.share, offered.shape))
-        # Work ρ_b·m/(1 − ρ) of a Brownian motion is that of Pollaczek–Khinchine at x/(1 + x), m = E[S²]/2E[S].
-        ahead = offered / (1.0 - alike)
-        return np.asarray((ahead / (1.0 + ahead)).reshape(*load.shape, 2))
+        shape = load.shape
+        rate, load, diffusion = (np.broadcast_to(x, shape).ravel() for x in (rate, load, diffusion))
+        # Service that varies by c² is exponential service of customers (1 + c²)/2 times as large.
+        larger = np.maximum(diffusion * rate / (2.0 * load**2), 1e-9)
+        relative = np.broadcast_to(self.relative, (len(rate), 2))
+        flows = flows_of(rate / larger, np.clip(load, 1e-9, 1.0 - 1e-6), relative, self.share, self.changes * larger)
+        ahead = waiting(flows)
+        return np.asarray((ahead / (1.0 + ahead)).reshape(*shape, 2))
+
+    def bounded(self, most: FloatArray, longer: float) -> Phases:
+        """Phases behind a server: of at most so many times the mean rate, shape (n,), the mean kept.
+
+        Args:
+            most: bound of the rate of a phase over the mean rate, at least 1.
+            longer: phases per arrival grow by this factor.
+        """
+        cut = np.minimum(self.relative, most[:, None])
+        left = np.maximum(1.0 - (cut * self.share).sum(axis=1, keepdims=True), 0.0)
+        room = np.where(cut < self.relative, 0.0, self.share)
+        cut = cut + np.where(room > 0.0, left / np.maximum(room.sum(axis=1, keepdims=True), 1e-12), 0.0)
+        return replace(self, relative=cut, changes=self.changes * longer)
 
     @property
     def met(self) -> FloatArray:

@@ -183,26 +183,24 @@ def prompt_queue(
     if transient is not None:
         effective = settled_load(effective, diffusion, transient.horizon_per_s)
     sigma = arrival_root(effective, arrival_scv)
-    wait = mean / (1.0 - sigma) * (arrival_scv + scv) / (arrival_scv + 1.0)
-    if shortest_first:
-        wait = wait * shortest_first_gain(effective, service, weight)
-    m2 = 2.0 * sigma * wait**2 + third / (3.0 * mean * (1.0 - sigma))
+    left, whole, each = sigma, mean, scv
     if own_engine:
         # What waits goes into the next iteration: so far as iterations cost the same whatever they hold, one waits for
         # the rest of one, and for more only of what full iterations leave.
-        fixed = bounded(times.shared_s / (times.alone_s @ weight), 0.0, 1.0)
+        fixed = np.clip(times.shared_s / (times.alone_s @ weight), 0.0, 1.0)
         together = 1.0 + (packing - 1.0) * fixed
         whole, each = mean * together, scv / together
-        left = arrival_root(bounded(effective * lengths.prompt * times.token_s / mean, 0.0, 1.0), arrival_scv)
-        wait = whole / (1.0 - left) * (arrival_scv + each) / (arrival_scv + 1.0)
-        if shortest_first:
-            wait = wait * shortest_first_gain(effective, service, weight)
-        m2 = 2.0 * left * wait**2 + whole**2 * third / mean**3 / (3.0 * (1.0 - left))
-    shape = bounded(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0)
-    found = Unsettled(sigma, wait, shape)
+        packed = np.clip(effective * lengths.prompt * times.token_s / mean, 0.0, 1.0)
+        left = arrival_root(packed, arrival_scv)
+    gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
     if phases is not None and transient is None:
-        gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
-        found = _phased(phases, rate, effective, (mean, second, third), gain)
+        sigma = phases.loads(rate, effective, rate * second)
+        left = sigma if not own_engine else phases.loads(rate, packed, rate * second * (packed / effective) ** 2)
+        found = _phased(phases, sigma, left, gain * whole * (1.0 + each) / 2.0, whole**2 * third / (3.0 * mean**3))
+    else:
+        wait = gain * whole / (1.0 - left) * (arrival_scv + each) / (arrival_scv + 1.0)
+        m2 = 2.0 * left * wait**2 + whole**2 * third / mean**3 / (3.0 * (1.0 - left))
+        found = Unsettled(sigma, wait, np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
     if transient is not None:
         columns = np.ones_like(mean) / mean.shape[1] if beside is None else beside
         if transient.path is not None:
@@ -240,22 +238,22 @@ class Unsettled:
     dispersion: FloatArray | None = None
 
 
-def _phased(
-    phases: Phases,
-    rate: FloatArray,
-    load: FloatArray,
-    moments: tuple[FloatArray, FloatArray, FloatArray],
-    gain: FloatArray,
-) -> Unsettled:
-    """Waits of arrivals in phases: the mixture of the queues that each phase meets."""
-    mean, second, third = (moment[..., None] for moment in moments)
-    sigma = phases.loads(rate, load, rate * moments[1])
-    each = gain[..., None] * second / (2.0 * mean) / (1.0 - sigma)
-    square = 2.0 * sigma * each**2 + third / (3.0 * mean * (1.0 - sigma))
+def _phased(phases: Phases, sigma: FloatArray, left: FloatArray, alone: FloatArray, rest: FloatArray) -> Unsettled:
+    """Waits of arrivals in phases: the mixture of the queues that each phase meets.
+
+    Args:
+        phases: of the arrivals.
+        sigma: probability to wait by phase, (n, j, 2).
+        left: load of what makes one wait for more than an iteration, (n, j, 2).
+        alone: mean wait without a queue, (n, j).
+        rest: mean square of it, (n, j).
+    """
+    each = alone[..., None] / (1.0 - left)
+    square = 2.0 * left * each**2 + rest[..., None] / (1.0 - left)
     waits = sigma @ phases.met
     wait = (sigma * each) @ phases.met / np.maximum(waits, 1e-300)
     m2 = (sigma * square) @ phases.met / np.maximum(waits, 1e-300)
-    return Unsettled(waits, wait, bounded(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
+    return Unsettled(waits, wait, np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
 
 
 def _followed(

@@ -220,7 +220,12 @@ class ColocatedRoom(Colocated):
         return super(ColocatedRoom, solver).at(served, arrival_scv, percentiles, None, phases)
 
     def _chain(
-        self, served: FloatArray, residence: FloatArray, burst: Burstiness, transient: Transient | None
+        self,
+        served: FloatArray,
+        residence: FloatArray,
+        burst: Burstiness,
+        transient: Transient | None,
+        phases: Phases | None = None,
     ) -> PoolState:
         load = self.offered / self.saturation_per_s
         return pool_with_room(self.offered, self.tables.nodes, residence, self.tables.limit, burst, load, self.room)
