@@ -10,6 +10,7 @@ import click
 from hydra_dse.cli.options import json_option
 
 if TYPE_CHECKING:
+    from hydra_dse.config.check import Checked
     from hydra_dse.errors import Fault
 
 # Kinds whose bundled names `check` takes as well as paths.
@@ -28,12 +29,13 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 
     faults: list[Fault] = []
     for file in files:
-        found = _faults(file)
+        read = _checked(file)
+        found = [fault for one in read for fault in one.faults]
         faults.extend(found)
         if not as_json:
             for fault in found:
                 click.echo(f"error: {fault}", err=True)
-            for note in [] if found else _notes(file):
+            for note in [] if found else [note for one in read for note in _notes(one)]:
                 click.echo(f"note: {file}: {note}", err=True)
             if not found:
                 click.echo(f"{file}: no faults")
@@ -43,37 +45,35 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(2)
 
 
-def _faults(ref: str) -> list[Fault]:
-    from hydra_dse.config import bundled, check_file, find
+def _checked(ref: str) -> list[Checked]:
+    from hydra_dse.config import bundled, find
+    from hydra_dse.config.check import Checked, checked
     from hydra_dse.config.finder import looks_like_path
     from hydra_dse.errors import Fault, did_you_mean
 
     if looks_like_path(ref) or Path(ref).exists():
-        return check_file(ref)
+        return [checked(ref)]
     names = {kind: bundled(kind) for kind in _KINDS}
     found = [find(kind, ref) for kind, members in names.items() if ref in members]
     if not found:
         known = dict.fromkeys(name for members in names.values() for name in members)
-        return [Fault(f"no file or bundled name {ref!r}{did_you_mean(ref, known)}; see `hydra-dse list`")]
-    return [fault for path in found for fault in check_file(path)]
+        fault = Fault(f"no file or bundled name {ref!r}{did_you_mean(ref, known)}; see `hydra-dse list`")
+        return [Checked((fault,))]
+    return [checked(path) for path in found]
 
 
-def _notes(ref: str) -> tuple[str, ...]:
+def _notes(read: Checked) -> tuple[str, ...]:
     """Keys without effect of a design, a space or an experiment without faults; nothing of other files."""
-    from hydra_dse.config import bundled, load_design, load_experiment, load_space
-    from hydra_dse.config.check import kind_of_file
     from hydra_dse.config.unused import without_effect, without_effect_in
+    from hydra_dse.design.experiment import Experiment
+    from hydra_dse.design.nouns import Design
+    from hydra_dse.design.space import SearchSpace
 
-    if Path(ref).is_file():
-        kinds = {f"{kind_of_file(ref)}s"}
-    else:
-        kinds = {kind for kind in ("designs", "spaces", "experiments") if ref in bundled(kind)}
-    lines: list[str] = []
-    if "designs" in kinds:
-        lines += without_effect(load_design(ref))
-    if "spaces" in kinds:
-        lines += without_effect_in(load_space(ref))
-    if "experiments" in kinds:
-        experiment = load_experiment(ref)
-        lines += without_effect_in(experiment.space, None if experiment.scenarios.items else experiment.workload)
-    return tuple(lines)
+    if isinstance(read.found, Design):
+        return tuple(without_effect(read.found))
+    if isinstance(read.found, SearchSpace):
+        return tuple(without_effect_in(read.found))
+    if isinstance(read.found, Experiment):
+        scenarios = read.found.scenarios.items
+        return tuple(without_effect_in(read.found.space, None if scenarios else read.found.workload))
+    return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from hydra_dse.config.document import Document
@@ -13,23 +14,36 @@ _TABLES = (".csv", ".jsonl", ".gz", ".tsv", ".txt")
 _MODEL_KEYS = {"model_type", "architectures", "num_hidden_layers", "ssm_cfg", "preset", "d_model"}
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A file that was read.
+
+    Attributes:
+        faults: of the file and of the files it names.
+        kind: what it describes, as in `kind_of`; `"unknown"` for a table or a folder, and where it has faults.
+        found: what it describes, where it has no faults.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    kind: str = "unknown"
+    found: object = None
+
+
 def check_file(path: str | Path) -> list[Fault]:
     """Every fault of a file, those of the files it names included; empty where there is none."""
+    return list(checked(path).faults)
+
+
+def checked(path: str | Path) -> Checked:
+    """Read a file, whatever it is."""
     file = Path(path)
     try:
         if file.suffix in _TABLES or file.is_dir():
             _check_table(file)
-        else:
-            _check_document(file)
+            return Checked()
+        return _check_document(file)
     except InputError as error:
-        return list(error.faults)
-    return []
-
-
-def kind_of_file(path: str | Path) -> str:
-    """What a file without faults describes; `"unknown"` for a table or a folder."""
-    file = Path(path)
-    return kind_of(load_yaml(file)) if file.suffix in (".yaml", ".yml") else "unknown"
+        return Checked(tuple(error.faults))
 
 
 def kind_of(document: Document) -> str:
@@ -52,22 +66,21 @@ def kind_of(document: Document) -> str:
     return next((kind for kind, sign in signs.items() if sign), "unknown")
 
 
-def _check_document(file: Path) -> None:
+def _check_document(file: Path) -> Checked:
     if file.suffix == ".json":
         from hydra_dse.model import read_model
 
         try:
             document = load_yaml(file)
         except InputError:
-            read_model(file)  # JSON that YAML does not read is at most a model's
-            return
+            return Checked(kind="model", found=read_model(file))  # JSON that YAML does not read is at most a model's
     else:
         document = load_yaml(file)
     kind = kind_of(document)
     if kind == "unknown":
         known = "an experiment, workload, lengths, space, design, model config, die, memory, link or calibration"
         raise InputError(Fault(f"is not recognised; expected the keys of {known}", str(file), 1, 1))
-    _checker(kind)(file)
+    return Checked(kind=kind, found=_checker(kind)(file))
 
 
 def _checker(kind: str) -> Callable[[Path], object]:
