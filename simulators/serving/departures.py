@@ -94,4 +94,4 @@ class Departures:
             shape = server.memory.shape
             moved = sequence.target * shape.kv_bytes_per_token + shape.state_bytes_per_sequence
             server.tracer.handed_over(sequence.request, began_s, server.env.now, moved)
-        server.ready(sequence)
+        server.decode_queue.add(sequence)

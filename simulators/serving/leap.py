@@ -149,7 +149,7 @@ class Leaper:
             if len(server.engines) > 1 or server.policy.class_preemption:
                 return False
             return server.policy.batching == "static" or engine.in_service >= engine.limits.max_batch
-        return server.pushed_back
+        return server.decode_queue.pushed_back
 
     def _book(self, engine: Engine, times: FloatArray, stretch: Stretch) -> None:
         """Book tokens, gaps, contexts and records of the steps between consecutive `times`."""

@@ -26,9 +26,9 @@ class ChunkedPlanner:
     def plan(self, engine: Engine) -> Plan | None:
         """Decoders first, then prompts under way, then new ones while slots and memory last."""
         decoding = engine.decoding
-        engine.server.make_way(engine, engine.limits.max_batch, decoding.blocks_due)
+        engine.server.preemption.make_way(engine, engine.limits.max_batch, decoding.blocks_due)
         before = engine.server.preemptions
-        if decoding and not engine.server.make_room(engine):
+        if decoding and not engine.server.preemption.make_room(engine):
             return None
         left = engine.limits.token_budget - len(decoding) * engine.positions
         chunks = _continue_prompts(engine, left)
@@ -46,7 +46,7 @@ class PrefillFirstPlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Batch waiting prompts up to the budget (a longer one runs alone), else advance the decoders."""
-        engine.server.make_way(engine, engine.limits.max_batch)
+        engine.server.preemption.make_way(engine, engine.limits.max_batch)
         chunks = _admit_whole(engine, _continue_prompts(engine, UNBOUNDED))
         return Plan(False, chunks) if chunks else _decode_step(engine)
 
@@ -56,9 +56,9 @@ class PrefillPlanner:
 
     def plan(self, engine: Engine) -> Plan | None:
         """Prompts under way first, then new ones while memory lasts."""
-        if engine.server.pushed_back:
+        if engine.server.decode_queue.pushed_back:
             return None
-        engine.server.make_way(engine, UNBOUNDED)
+        engine.server.preemption.make_way(engine, UNBOUNDED)
         chunks = _continue_prompts(engine, engine.limits.token_budget)
         left = engine.limits.token_budget - sum(tokens for _, tokens in chunks)
         _admit_chunks(engine, chunks, left, UNBOUNDED, reserved=0)
@@ -119,7 +119,7 @@ def _take_and_step(engine: Engine, *, closed: bool) -> Plan | None:
     """Take who was handed over (into a closed batch only when it is empty), then a step of all."""
     while True:
         if not closed or not engine.decoding:
-            engine.server.take_handed_over(engine)
+            engine.server.decode_queue.fill(engine)
         if not engine.decoding:
             return None
         plan = _decode_step(engine)
@@ -130,7 +130,7 @@ def _take_and_step(engine: Engine, *, closed: bool) -> Plan | None:
 def _decode_step(engine: Engine) -> Plan | None:
     """A step of all decoding sequences, if there are any and they fit; what it preempts may start again at once."""
     before = engine.server.preemptions
-    if not engine.decoding or not engine.server.make_room(engine):
+    if not engine.decoding or not engine.server.preemption.make_room(engine):
         return None
     return Plan(True, steady=engine.server.preemptions == before)
 

@@ -76,9 +76,9 @@ class RoleSwitcher:
         if self.target is not None:
             return None
         prompts, wanted = self.server.prompts, self.state
-        if prompts >= self.roles.up and not self.server.backed_up:
+        if prompts >= self.roles.up and not self.server.decode_queue.backed_up:
             wanted += 1
-        elif prompts <= self.roles.down or self.server.pushed_back:
+        elif prompts <= self.roles.down or self.server.decode_queue.pushed_back:
             wanted -= 1
         return wanted if wanted != self.state and 0 <= wanted < len(self.roles.costs) else None
 

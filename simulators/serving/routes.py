@@ -31,4 +31,4 @@ class Router:
         return min(self._engines, key=lambda engine: (self._held(engine), engine.index))
 
     def _held(self, engine: Engine) -> int:
-        return len(engine.decoding) + sum(sequence.home is engine for sequence in self._server.handed_over)
+        return len(engine.decoding) + sum(sequence.home is engine for sequence in self._server.decode_queue.waiting)

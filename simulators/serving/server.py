@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import simpy
 
-from hydra_dse.errors import InvariantBroken
 from hydra_dse.policy import Policy
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.iteration import IterationCost, Work
-from simulators.noi import FluidProcessor, Processor, SoloProcessor
+from simulators.noi import Processor
 from simulators.package.program import PoolProgram
+from simulators.serving.decode_queue import DecodeQueue
 from simulators.serving.departures import Departures
 from simulators.serving.emitting import gains_of
-from simulators.serving.engine import Engine, EngineLimits, PromptTimes
+from simulators.serving.engine import Engine, PromptTimes
 from simulators.serving.entrance import Entrance
 from simulators.serving.leap import Leaper
 from simulators.serving.memory import CacheMemory, CacheShape
-from simulators.serving.planners import Planner, planners_of
+from simulators.serving.pools import engines_of, sharing
+from simulators.serving.preemption import Preemption
 from simulators.serving.recorder import Mark, Recorder, TimeSum
 from simulators.serving.reuse import Reuse, prefix_cache_of
 from simulators.serving.roles import Roles, RoleSwitcher
 from simulators.serving.routes import Router
 from simulators.serving.sequence import Sequence
-from simulators.serving.tasks import OldestFirst, PromptThief, StepThief, settle, share_decoding
+from simulators.serving.tasks import settle, share_decoding
+from simulators.serving.totals import check_empty, totals_of
 from simulators.serving.tracing import Tracer
 from simulators.serving.waiting import ClassRules, WaitingQueue
 
@@ -111,7 +112,7 @@ class Server:
         self.entrance = Entrance(self, requests, marks)
         prompt_s = PromptTimes(next(iter(system.costs.values())))
         self.waiting = WaitingQueue(self.policy, system.classes, lambda: self.env.now, prompt_s)
-        self.handed_over: deque[Sequence] = deque()
+        self.preemption = Preemption(self)
         self.recorder = Recorder(len(requests), sink) if package is None else package.recorder()
         self.decoding_time = TimeSum()
         self.preemptions = 0
@@ -120,15 +121,14 @@ class Server:
         self.next_mark_s = NEVER
         self.admitted: Callable[[], None] | None = None
         self._admissions = itertools.count(1)
-        self._between_pools = 0
-        self._ranked = len({rules.priority for rules in system.classes}) > 1
-        self.engines = _engines(self)
+        self.decode_queue = DecodeQueue(self, ranked=len({rules.priority for rules in system.classes}) > 1)
+        self.engines = engines_of(self)
         self.neighbours: list[Server] = [self]
         self.memory_sharers: list[Server] = [self]
         self.leaper = Leaper(self, fast and system.leaps)
         self.processor: Processor
         if package is None:
-            self.processor = system.processor(env) if system.processor is not None else _sharing(env, self.engines)
+            self.processor = system.processor(env) if system.processor is not None else sharing(env, self.engines)
         else:
             self.processor, self._admissions = package.processor, package.admissions
             package.add(self)
@@ -173,28 +173,7 @@ class Server:
 
     def mark(self) -> None:
         """Take the running totals now."""
-        now = self.env.now
-        if self.tracer is not None:
-            self.tracer.marked()
-        self.memory.integrate(now)
-        self.decoding_time.integrate(now)
-        recorder = self.recorder
-        recorder.gaps.mark()
-        self.marks.append(
-            Mark(
-                now,
-                recorder.tokens,
-                recorder.completed,
-                self.preemptions,
-                self.decoding_time.area,
-                self.memory.block_seconds,
-                self.memory.state_seconds,
-                tuple(cost.snapshot() for cost in self.system.costs.values()),
-                self.memory.idle_byte_seconds,
-                self.departures.moved,
-                () if self.switcher is None else tuple(sorted(self.switcher.changes.items())),
-            )
-        )
+        self.marks.append(totals_of(self))
 
     def wake(self, prompts_only: bool = False) -> None:
         """Wake sleeping engines: something that they may wait for has changed."""
@@ -208,7 +187,7 @@ class Server:
                     continue
             engine.wake()
 
-    # -- admission and memory ---------------------------------------------------------------------------------
+    # -- admission --------------------------------------------------------------------------------------------
 
     def can_admit(self, reserved_blocks: int) -> bool:
         """Whether memory for the prompt at the head of the queue is available."""
@@ -230,92 +209,6 @@ class Server:
             self.admitted()
         return sequence
 
-    def make_room(self, engine: Engine) -> bool:
-        """Preempt the newest sequences until the next decode step of `engine` fits; False if it has to wait.
-
-        Sequences in a running iteration cannot be preempted; the engine then waits for the end of that iteration.
-        """
-        engine.stalled = False
-        while self.memory.free_blocks < engine.decoding.blocks_due:
-            candidates = self._preemptible()
-            if len(candidates) > 1:
-                sequence, holder = max(candidates, key=lambda found: found[0].admission)
-                holder.preempt(sequence)
-            elif self.departures.moving or any(
-                other.running for sharer in self.memory_sharers for other in sharer.engines
-            ):
-                engine.stalled = True
-                return False
-            else:
-                raise InvariantBroken("a single sequence does not fit into the cache memory")
-        return bool(engine.decoding)
-
-    def make_way(self, engine: Engine, slots: int, reserved: int = 0) -> None:
-        """Preempt for the head of the queue what has a lower priority, if that gives it a slot and its memory."""
-        if not self.policy.class_preemption or not self.waiting:
-            return
-        head = self.waiting.head
-        needs_slot = engine.in_service >= slots
-        if not needs_slot and self.can_admit(reserved):
-            return
-        held = self._preemptible()
-        lower = [(s, h) for s, h in held if s.priority > head.priority and s.level > head.level]
-        lower.sort(key=lambda found: (found[0].priority, found[0].admission), reverse=True)
-        victims = [found for found in lower if needs_slot and found[0].engine is engine][:1]
-        if needs_slot and not victims:
-            return
-        spare = iter([found for found in lower if found not in victims])
-        free = sum(holder.held_bytes(sequence) for sequence, holder in victims)
-        hit = self.reuse.hit(head)
-        while not self.memory.admits(head.target, reserved, free, hit):
-            more = next(spare, None)
-            if more is None:
-                return
-            victims.append(more)
-            free += more[1].held_bytes(more[0])
-        for sequence, holder in victims:
-            holder.preempt(sequence)
-
-    def held_bytes(self, sequence: Sequence) -> float:
-        """Memory of a sequence; one that decodes has grown since it joined."""
-        engine = sequence.engine
-        grown = engine.decoding.grown(sequence) if engine is not None and sequence in engine.decoding.members else 0
-        return self.reuse.held_bytes(sequence, sequence.target + grown)
-
-    def _preemptible(self) -> list[tuple[Sequence, Server]]:
-        """Sequences that hold this memory and are not in a running iteration, and whose they are."""
-        candidates: list[tuple[Sequence, Server]] = []
-        for sharer in self.memory_sharers:
-            held = list(sharer.handed_over)
-            for other in sharer.engines:
-                if not other.running:
-                    if self.source is None:
-                        held.extend(other.prefilling)
-                    if not other.decoding.running:
-                        held.extend(other.decoding.members)
-            candidates.extend((sequence, sharer) for sequence in dict.fromkeys(held))
-        return candidates
-
-    def preempt(self, sequence: Sequence) -> None:
-        """Free all memory of a sequence; its prompt and its tokens are to be computed again."""
-        engine = sequence.engine
-        if engine is None:
-            self.handed_over.remove(sequence)
-            self._between_pools -= 1
-        elif sequence in engine.decoding.members:
-            self.leave(sequence, engine)
-        else:
-            engine.prefilling.remove(sequence)
-        self.reuse.release(sequence)
-        sequence.arrived = False
-        sequence.preemptions += 1
-        self.preemptions += 1
-        sequence.target = sequence.prompt + sequence.emitted
-        sequence.done = 0
-        sequence.engine = None
-        self.waiting.push(sequence)
-        self.wake(prompts_only=not self.handed_over)  # its slot may be what a handed-over sequence waits for
-
     # -- progress of sequences --------------------------------------------------------------------------------
 
     def prefilled(self, sequence: Sequence, engine: Engine) -> None:
@@ -332,11 +225,20 @@ class Server:
         if sequence.emitted == sequence.output:
             self.complete(sequence)
         elif engine.pool == "serve":
-            self._join(sequence, engine)
+            self.join(sequence, engine)
         else:
             self._hand_over(sequence)
 
-    def _join(self, sequence: Sequence, engine: Engine) -> None:
+    def _hand_over(self, sequence: Sequence) -> None:
+        """Send a sequence to the decode pool: at once where it is a pointer, else by a transfer."""
+        self.decode_queue.announce(sequence)
+        if self.system.handoff is None:
+            self.decode_queue.add(sequence)
+        else:
+            self.departures.add(sequence)
+
+    def join(self, sequence: Sequence, engine: Engine) -> None:
+        """Let a sequence decode on an engine."""
         sequence.engine = engine
         if sequence.decode_s != sequence.decode_s:  # NaN: for the first time
             sequence.decode_s = self.env.now
@@ -347,64 +249,6 @@ class Server:
         """Take a sequence out of the decoding ones of an engine."""
         engine.decoding.leave(sequence)
         self.decoding_time.change(-1, self.env.now)
-
-    def _hand_over(self, sequence: Sequence) -> None:
-        """Send a sequence to the decode pool: at once where it is a pointer, else by a transfer."""
-        sequence.engine = None
-        self._between_pools += 1
-        if self.system.handoff is None:
-            self.ready(sequence)
-        else:
-            self.departures.add(sequence)
-
-    def ready(self, sequence: Sequence) -> None:
-        """Let a sequence whose caches the decode pool has wait for a slot."""
-        sequence.home = self.router.choose()
-        self.handed_over.append(sequence)
-        self.wake()
-
-    @property
-    def pushed_back(self) -> bool:
-        """Whether as many requests wait for the decode pool as it serves: prefill pauses."""
-        return self._between_pools >= self.policy.max_batch
-
-    @property
-    def backed_up(self) -> bool:
-        """Whether half as many requests wait for the decode pool as make prefill pause."""
-        return 2 * self._between_pools >= self.policy.max_batch
-
-    def take_handed_over(self, engine: Engine) -> None:
-        """Fill the free slots of a decode engine."""
-        taken = 0
-        while len(engine.decoding) < engine.limits.max_batch:
-            sequence = self._next_handed_over(engine)
-            if sequence is None:
-                break
-            self._join(sequence, engine)
-            taken += 1
-        if taken:
-            self._between_pools -= taken
-            self.wake(prompts_only=True)
-
-    def give_back(self, engine: Engine) -> None:
-        """Put the decoding sequences of an engine back to the head of the queue for slots."""
-        for sequence in reversed(list(engine.decoding.members)):
-            self.leave(sequence, engine)
-            sequence.engine = None
-            self.handed_over.appendleft(sequence)
-            self._between_pools += 1
-
-    def _next_handed_over(self, engine: Engine) -> Sequence | None:
-        """The first of the lowest level that may decode on an engine."""
-        ranked = self._ranked
-        if not ranked and self.handed_over and self.handed_over[0].home is None:
-            return self.handed_over.popleft()
-        mine = [sequence for sequence in self.handed_over if sequence.home in (None, engine)]
-        if not mine:
-            return None
-        first = min(mine, key=lambda sequence: sequence.level) if ranked else mine[0]
-        self.handed_over.remove(first)
-        return first
 
     def complete(self, sequence: Sequence) -> None:
         """Let a finished sequence go and free its memory."""
@@ -449,46 +293,9 @@ class Server:
                     engine.wake()
 
     def check_empty(self) -> None:
-        """Check that nothing is left behind."""
-        source = self.source or CacheMemory(self.memory.shape)
-        left = (
-            len(self.waiting),
-            len(self.handed_over) + len(self.departures),
-            self.memory.blocks + source.blocks,
-            self.memory.states + source.states,
-        )
-        if self.switcher is not None and self.switcher.target is not None:
-            raise InvariantBroken("a finished run left dies between two roles")
-        if any(left) or any(engine.in_service for engine in self.engines):
-            raise InvariantBroken(f"a finished run left (waiting, handed over, blocks, states) = {left}")
-        if self.memory.prefix is not None:
-            self.memory.prefix.check_unread()
+        """Check that a finished run left nothing behind.
 
-
-def _planners(policy: Policy) -> dict[str, Planner]:
-    """The planner of each pool."""
-    if policy.task_map == "stealing":
-        return {"prefill": StepThief(), "decode": PromptThief()}
-    if policy.task_map == "fcfs":
-        return {"prefill": OldestFirst(), "decode": OldestFirst()}
-    return planners_of(policy)
-
-
-def _sharing(env: simpy.Environment, engines: list[Engine]) -> Processor:
-    return SoloProcessor(env) if len(engines) == 1 else FluidProcessor(env)
-
-
-def _engines(server: Server) -> list[Engine]:
-    """The engines of a policy: `batches_in_flight` per pool, each with its share of the batch and of the budget."""
-    policy = server.policy
-    pools = _planners(policy)
-    count = policy.batches_in_flight
-    limits = EngineLimits(max(1, policy.max_batch // count), max(1, policy.token_budget // count))
-    engines = [
-        Engine(server, pool, index, server.system.costs[pool], planner, limits)
-        for pool, planner in pools.items()
-        for index in range(count)
-    ]
-    for engine in engines:
-        engine.costs = {**server.system.swapped, engine.pool: engine.cost}
-    return engines
+        Raises:
+            InvariantBroken: it did.
+        """
+        check_empty(self)

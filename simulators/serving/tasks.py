@@ -46,12 +46,12 @@ class StepThief:
         engine.do("prefill")
         plan = PREFILL.plan(engine)
         server = engine.server
-        if plan is not None or not server.handed_over or not _decode_is_full(server):
+        if plan is not None or not server.decode_queue.waiting or not _decode_is_full(server):
             return plan
         engine.do("decode")
         plan = DECODE.plan(engine)
         if plan is None:
-            server.give_back(engine)
+            server.decode_queue.take_back(engine)
         else:
             plan.steady = False
         return plan
@@ -74,8 +74,8 @@ class OldestFirst:
 def _waiting_since(engine: Engine) -> dict[str, float]:
     server, decoding = engine.server, engine.decoding
     since: dict[str, float] = {}
-    if not decoding.running and (decoding or server.handed_over):
-        since["decode"] = decoding.last_step_s if decoding else server.handed_over[0].last_token_s
+    if not decoding.running and (decoding or server.decode_queue.waiting):
+        since["decode"] = decoding.last_step_s if decoding else server.decode_queue.waiting[0].last_token_s
     if engine.prefilling:
         since["prefill"] = engine.last_prompts_s
     elif server.waiting:
@@ -98,7 +98,7 @@ def settle(server: Server, ended: Engine) -> None:
     """Put back what was taken from the other pool for the iteration that ended, and let both look for work."""
     if server.policy.task_map == "stealing":
         if ended.pool == "prefill" and ended.decoding:
-            server.give_back(ended)
+            server.decode_queue.take_back(ended)
         elif ended.pool == "decode" and ended.prefilling:
             owner = next(engine for engine in server.engines if engine.pool == "prefill")
             for sequence in ended.prefilling:
