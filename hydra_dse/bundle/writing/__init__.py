@@ -6,7 +6,8 @@ from hydra_dse.bundle.writing.bundle import LEAST, METRICS, SCRIPT, BundleWriter
 from hydra_dse.bundle.writing.card import card_of
 from hydra_dse.bundle.writing.check import check_traces, events_of
 from hydra_dse.bundle.writing.files import TIMELINE_FILE, digest_of, rank_file, sha256
-from hydra_dse.bundle.writing.sink import MOST_BYTES, RecordsOnly, TraceSink
+from hydra_dse.bundle.writing.records_only import RecordsOnly
+from hydra_dse.bundle.writing.sink import MOST_BYTES, TraceSink
 
 __all__ = [
     "LEAST",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from hydra_dse.bundle import conventions as words
 from hydra_dse.bundle.writing import names
+from hydra_dse.bundle.writing.collectives import collective_args
+from hydra_dse.bundle.writing.counters import Counters
 from hydra_dse.bundle.writing.files import TIMELINE, Event, TraceFiles, microseconds, nanoseconds
 from hydra_dse.bundle.writing.requests import request_events
 from hydra_dse.bundle.writing.segments import segments_of
+from hydra_dse.bundle.writing.tracks import Tracks, name_process
 from hydra_dse.bundle.writing.work import RequestedWork, WindowWork
 from hydra_dse.errors import InvariantBroken
 from hydra_dse.records import (
@@ -30,15 +32,6 @@ from hydra_dse.records import (
 
 MOST_BYTES = 32e6
 """Size of the traces of a bundle at which its window closes, unless another is given."""
-FIRST_STREAM = 7
-"""Number of the first stream of a rank."""
-
-
-@dataclass
-class _Tracks:
-    """Track numbers of the streams of one process, in the order in which they come up."""
-
-    known: dict[str, int] = field(default_factory=dict)
 
 
 class TraceSink:
@@ -57,17 +50,14 @@ class TraceSink:
         self._folder = folder
         self._files: TraceFiles | None = None
         self._layout = PackageLayout((), (), 2.0, 0.0)
-        self._tracks: dict[int, _Tracks] = {}
+        self._tracks = Tracks()
+        self._counters = Counters()
         self._visits: list[Visit] = []
         self._iterations: dict[int, IterationSpan] = {}
         self._ends: dict[float, tuple[int, int]] = {}
         self._collectives = self._arrows = 0
         self._before: dict[int, int] = {}
         self._requested = RequestedWork()
-        self._watts: dict[str, float] = {}
-        self._watts_due: list[tuple[int, str, float]] = []
-        self._emitted_due: list[tuple[int, int]] = []
-        self._emitted = 0
 
     # -- records ----------------------------------------------------------------------------------------------
 
@@ -76,10 +66,10 @@ class TraceSink:
         self._layout = layout
         self._files = files = TraceFiles(self._folder, len(layout.dies))
         for rank, name in enumerate(layout.dies):
-            _name_process(files, rank, f"{name} (rank {rank})", rank, (TIMELINE, rank))
+            name_process(files, rank, f"{name} (rank {rank})", rank, (TIMELINE, rank))
         for order, (process, name) in enumerate(names.PROCESSES.items()):
-            _name_process(files, process, name, order - len(names.PROCESSES), (TIMELINE, 0))
-        self._watts["static"] = layout.static_power_w
+            name_process(files, process, name, order - len(names.PROCESSES), (TIMELINE, 0))
+        self._counters.watts["static"] = layout.static_power_w
 
     @property
     def full(self) -> bool:
@@ -112,7 +102,7 @@ class TraceSink:
 
     def settled(self, time_s: float) -> None:
         """Write what is due."""
-        self._settle_counters(nanoseconds(time_s))
+        self._counters.settle(self.files, nanoseconds(time_s))
         self.files.settle(nanoseconds(time_s))
 
     def span(self, span: Span) -> None:
@@ -127,7 +117,7 @@ class TraceSink:
             self._iteration(span)
         elif isinstance(span, PassedSpan):
             self.work.passes(span)
-            self._counters(span, _label(span))
+            self._counters.add(self.files, span, _label(span))
         else:
             self._handoff(span)
 
@@ -137,7 +127,7 @@ class TraceSink:
             return {}
         for event, start, length in self._request_events():
             self.files.add(event, start, length, (TIMELINE, 0))
-        self._settle_counters(None)
+        self._counters.settle(self.files, None)
         return self._files.close(compress)
 
     def arrivals(self) -> str:
@@ -163,14 +153,7 @@ class TraceSink:
             self.files.add({"ph": "X", **event, **times}, start, end - start, files)
 
     def _track(self, process: int, name: str, files: tuple[int, ...]) -> int:
-        known = self._tracks.setdefault(process, _Tracks()).known
-        if name not in known:
-            known[name] = FIRST_STREAM + len(known)
-            about = {"ph": "M", "pid": process, "tid": known[name]}
-            self.files.describe({**about, "name": "thread_name", "args": {"name": name}}, files)
-            order = {"sort_index": known[name]}
-            self.files.describe({**about, "name": "thread_sort_index", "args": order}, files)
-        return known[name]
+        return self._tracks.number(self.files, process, name, files)
 
     def _iteration(self, span: IterationSpan) -> None:
         self.work.add(span)
@@ -198,44 +181,11 @@ class TraceSink:
         binding = {"iteration": span.number, "binding": names.HOST}
         self._segment(track, names.HOST, span.start_s, span.start_s + span.host_s, binding)
         self._segment(track, names.DRAIN, span.drained_s, span.end_s, {**binding, "binding": "writes"})
-        self._counters(span, label)
+        self._counters.add(self.files, span, label)
 
     def _segment(self, track: int, name: str, start_s: float, end_s: float, args: dict[str, object]) -> None:
         event = {"name": name, "cat": names.SEGMENT, "pid": names.ENGINES, "tid": track, "args": args}
         self._add(event, start_s, end_s, (TIMELINE, 0))
-
-    def _counters(self, span: IterationSpan | PassedSpan, label: str) -> None:
-        values = {"queue": span.waiting, "batch": span.batch, "cache_share": span.cache_share}
-        for name, value in values.items():
-            self._counter(name, {label: float(value)}, span.start_s)
-        if not self._emitted_due and not self._emitted:
-            self._counter(words.TOKENS, {"all": 0}, span.start_s)
-        watts = span.energy_j / (span.end_s - span.start_s) if span.end_s > span.start_s else 0.0
-        self._watts_due.append((nanoseconds(span.start_s), label, watts))
-        self._watts_due.append((nanoseconds(span.end_s), label, 0.0))
-        self._emitted_due.append((nanoseconds(span.end_s), span.emitted_tokens))
-
-    def _settle_counters(self, time_ns: int | None) -> None:
-        """Say what power and tokens are after each change before an instant: all engines add up, in order of time."""
-        due = sorted((each for each in self._watts_due if time_ns is None or each[0] < time_ns), key=_time)
-        self._watts_due = [each for each in self._watts_due if time_ns is not None and each[0] >= time_ns]
-        for number, (start, label, watts) in enumerate(due):
-            self._watts[label] = watts
-            if number + 1 == len(due) or due[number + 1][0] > start:
-                self._counter_at(words.POWER, dict(self._watts), start)
-        emitted = sorted(each for each in self._emitted_due if time_ns is None or each[0] < time_ns)
-        self._emitted_due = [each for each in self._emitted_due if time_ns is not None and each[0] >= time_ns]
-        for at, tokens in emitted:
-            self._emitted += tokens
-            if tokens:
-                self._counter_at(words.TOKENS, {"all": self._emitted}, at)
-
-    def _counter(self, name: str, values: dict[str, float], time_s: float) -> None:
-        self._counter_at(name, values, nanoseconds(time_s))
-
-    def _counter_at(self, name: str, values: dict[str, float], start: int) -> None:
-        event = {"ph": "C", "name": name, "pid": names.COUNTERS, "tid": 0, "ts": microseconds(start), "args": values}
-        self.files.add(event, start, 0, (TIMELINE, 0))
 
     def _operator(self, span: OperatorSpan) -> None:
         iteration = self._iterations[span.iteration]
@@ -308,21 +258,11 @@ class TraceSink:
 
     def _collective(self, span: TransferSpan, label: str) -> None:
         self._collectives += 1
-        size = self._layout.activation_bytes
-        kernel, collective = names.COLLECTIVES[span.what]
-        whole, ranks = max(1, round(span.bytes / size)), len(span.dies)
-        part = max(1, -(-whole // ranks))
-        moved = {"gather": (part, whole), "reduce": (whole, part)}.get(span.what, (part, part))
+        kernel, _ = names.COLLECTIVES[span.what]
         for rank in span.dies:
             files = (TIMELINE, rank)
             track = self._track(rank, f"collectives of {label}", files)
-            args = {
-                "stream": track, "Collective name": collective, "In msg nelems": moved[0],
-                "Out msg nelems": moved[1], "dtype": names.DTYPES.get(size, "BFloat16"), "Group size": ranks,
-                "Process Group Ranks": str(list(span.dies)), "External id": self._collectives,
-                "bytes": round(span.bytes / ranks), "kind": span.what, "operator": span.operator,
-                "iteration": span.iteration, "position": span.position, **_peers(span, rank),
-            }  # fmt: skip
+            args = {"stream": track, **collective_args(span, rank, self._layout.activation_bytes, self._collectives)}
             event = {"name": kernel, "cat": words.KERNEL, "pid": rank, "tid": track, "args": args}
             self._add(event, span.start_s, span.end_s, files)
 
@@ -354,43 +294,7 @@ class TraceSink:
         return self._track(names.REQUESTS, f"requests {number}", (TIMELINE, 0))
 
 
-class RecordsOnly:
-    """Hands the records of a run on to a sink, and wants no spans (which some runs cannot give)."""
-
-    def __init__(self, sink: TraceSink) -> None:
-        self._sink = sink
-
-    def visit(self, record: Visit) -> None:
-        """Hand on."""
-        self._sink.visit(record)
-
-    def iteration(self, record: IterationRecord) -> None:
-        """Hand on."""
-        self._sink.iteration(record)
-
-    def iteration_block(self, block: IterationBlock) -> None:
-        """Hand on."""
-        self._sink.iteration_block(block)
-
-
-def _peers(span: TransferSpan, rank: int) -> dict[str, dict[str, int]]:
-    """Bytes to and from other dies, of what goes from die to die."""
-    sent = {str(target): round(amount) for source, target, amount in span.moves if source == rank}
-    got = {str(source): round(amount) for source, target, amount in span.moves if target == rank}
-    return {name: moved for name, moved in (("to", sent), ("from", got)) if moved}
-
-
 def _label(span: IterationSpan | PassedSpan) -> str:
     """Name of an engine."""
     model = f" {span.model}" if span.model else ""
     return f"{span.pool} {span.engine}{model}"
-
-
-def _time(change: tuple[int, str, float]) -> int:
-    return change[0]
-
-
-def _name_process(files: TraceFiles, process: int, name: str, order: int, numbers: tuple[int, ...]) -> None:
-    about = {"ph": "M", "pid": process, "tid": 0}
-    files.describe({**about, "name": "process_name", "args": {"name": name}}, numbers)
-    files.describe({**about, "name": "process_sort_index", "args": {"sort_index": order}}, numbers)
