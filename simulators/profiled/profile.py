@@ -70,9 +70,9 @@ def read_profile(folder: Path) -> LayerProfile:
     return LayerProfile(
         _by_layer(folder / "dense.csv", "tokens"),
         _by_layer(folder / "per_sequence.csv", "sequences"),
-        GridTable.of(prefill),
-        GridTable.of(decode),
-        GridTable.of(mixed) if mixed else None,
+        GridTable.of(prefill, str(folder / "attention.csv")),
+        GridTable.of(decode, str(folder / "attention.csv")),
+        GridTable.of(mixed, str(folder / "attention.csv")) if mixed else None,
         _experts(folder / "moe.csv"),
     )
 

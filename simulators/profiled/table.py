@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.errors import Fault, InputError
+
 FloatArray = NDArray[np.float64]
 
 
@@ -25,11 +27,15 @@ class GridTable:
     values: FloatArray
 
     @staticmethod
-    def of(points: Mapping[tuple[float, ...], float]) -> GridTable:
+    def of(points: Mapping[tuple[float, ...], float], file: str | None = None) -> GridTable:
         """The largest full grid in measured points: an axis value with a gap anywhere is left out.
 
         Args:
             points: coordinates → value.
+            file: where they come from, for the message.
+
+        Raises:
+            InputError: points so scattered that no grid is left along an axis, which would then count for nothing.
         """
         axes = [sorted({point[axis] for point in points}) for axis in range(len(next(iter(points))))]
         values = np.full([len(axis) for axis in axes], np.nan)
@@ -37,6 +43,9 @@ class GridTable:
         for point, value in points.items():
             values[tuple(index[axis][coordinate] for axis, coordinate in enumerate(point))] = value
         kept, values = _without_gaps(axes, values)
+        if any(len(left) < 2 <= len(axis) for left, axis in zip(kept, axes, strict=True)):
+            sizes = " x ".join(str(len(axis)) for axis in axes)
+            raise InputError(Fault(f"{len(points)} points measured of {sizes} values lie on no common grid", file))
         return GridTable(tuple(tuple(axis) for axis in kept), values)
 
     def at(self, *point: float) -> float:

@@ -234,6 +234,12 @@ def _notes(summary: Summary, outcomes: Sequence[Outcome], inputs: Inputs) -> Ite
         yield f"{100 * rejected:.3g} % of the requests were refused; latencies are of those served"
     if load is not None and load >= 1.0 and rejected == 0.0:
         yield f"overloaded: load {load:.2f}; waiting times grow with the length of the run and are reported as measured"
+    if outcomes and not any(outcome.end.completed > outcome.start.completed for outcome in outcomes):
+        seconds = max(outcome.window_s for outcome in outcomes)
+        yield (
+            f"no request ends between the first counted arrival and the last ({seconds:.3g} s): served rates, power "
+            "and energy are not those of a busy system; see saturation, or simulate more requests"
+        )
     longest = max(int((outcome.visits.prompt_tokens + outcome.visits.output_tokens).max()) for outcome in outcomes)
     limits = [kind.model.max_position_embeddings for kind in inputs.served]
     limit = min((limit for limit in limits if limit is not None), default=None)

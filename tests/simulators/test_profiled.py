@@ -57,6 +57,14 @@ def test_an_axis_value_with_gaps_is_left_out_so_that_no_gap_is_read_as_a_time() 
     assert table.at(1.5, 2.0) == pytest.approx(3.5)
 
 
+def test_a_staircase_of_points_leaves_a_grid_and_scattered_points_none() -> None:
+    chunks, before = (16.0, 64.0, 256.0, 1024.0), (0.0, 512.0, 2048.0, 4096.0)
+    stairs = {(c, b): 5.0 + c + 2.0 * b for c in chunks for b in before if c + b < 5000.0}
+    assert GridTable.of(stairs).at(1024.0, 4096.0) == pytest.approx(5.0 + 1024.0 + 2.0 * 4096.0)
+    with pytest.raises(InputError, match=r"attention\.csv: 4 points measured of 4 x 4 values lie on no common grid"):
+        GridTable.of(dict.fromkeys(zip(chunks, before, strict=True), 1.0), "attention.csv")
+
+
 def test_an_iteration_is_the_sum_of_its_layers() -> None:
     steps = ProfiledSteps(profile(), blocks=3)
     batch = Composition(0, 0, 4, 4, Attended(decode_tokens=32))

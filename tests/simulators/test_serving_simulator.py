@@ -118,6 +118,15 @@ def test_an_overloaded_run_is_reported_as_measured_and_says_so() -> None:
     assert any("overloaded" in note for note in result.notes)
 
 
+def test_arrivals_so_dense_that_none_ends_while_they_come_say_that_their_rates_are_of_no_busy_system() -> None:
+    few = EvaluationOptions(requests=60, replications=1)
+    [result] = evaluate(design(), options=replace(few, rate_per_s=1e6))
+    [usual] = evaluate(design(), options=few)
+    assert result.metrics["throughput_requests_per_s"] == 0.0
+    assert any("no request ends between the first counted arrival and the last" in note for note in result.notes)
+    assert not any("no request ends" in note for note in usual.notes)
+
+
 def test_a_design_without_placement_is_refused() -> None:
     with pytest.raises(InputError, match="placement"):
         evaluate(replace(design(), placement=None))
