@@ -11,6 +11,8 @@ from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.space import Point
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.results import Evaluation, metric
+from hydra_dse.results.aggregates import aggregate_of
+from hydra_dse.results.derived import derived_among, evaluation_with
 from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.search.references import References
 from hydra_dse.search.scenarios import PER_TTFT, SATURATION, TTFT, models_of, placed_once
@@ -61,7 +63,9 @@ class ScenarioSimulation:
         engine = find_simulator(self.simulator)
         workload, seed = items[run.scenario].workload, experiment.search.seed
         [found] = engine.evaluate([placed], workload, experiment.calibration, self.options, seed)
-        return {} if found.violations else _values(found)
+        over = [aggregate_of(name) for name in experiment.objectives]
+        added = derived_among([one.metric for one in over if one is not None])
+        return {} if found.violations else _values(evaluation_with(added, found))
 
 
 def simulated_cells(

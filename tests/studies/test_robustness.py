@@ -11,7 +11,11 @@ import pytest
 from hydra_dse.config import load_experiment
 from hydra_dse.design.experiment import Scenario
 from hydra_dse.errors import InputError, Interrupted
+from hydra_dse.extensions import OBJECTIVES, registered
+from hydra_dse.results import Metric
 from hydra_dse.results.aggregates import aggregate_of
+from hydra_dse.results.derived import DerivedMetric
+from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.search.estimating import EstimatorScorer
 from hydra_dse.search.scores import ScoreTable
 from hydra_dse.studies.cases import CaseJournal
@@ -153,6 +157,26 @@ def test_a_finished_study_is_simulated_without_estimating_again(experiment, tmp_
     generalist = [cell for cell in every if cell.kind == "all"]
     assert all(cell.sim_low <= cell.simulated <= cell.sim_high for cell in generalist if cell.sim_low == cell.sim_low)
     assert all(0.0 < cell.simulated < 3.0 for cell in generalist)
+
+
+PER_WATT = DerivedMetric(
+    Metric("saturation_per_watt", "tokens/s/W", MAXIMISE, "saturation per watt", "saturation per watt"),
+    ("saturation_tokens_per_s", "power_w"),
+    lambda known: known["saturation_tokens_per_s"] / known["power_w"],
+)
+
+
+@pytest.mark.slow
+def test_an_objective_of_another_package_has_shares_estimated_and_simulated(tmp_path):
+    overrides = [*SMALL[:2], "search.trials=4", "validation.requests=60", "validation.replications=2"]
+    scenarios = "scenarios={models: [nemotron-h-4b, zamba2-2.7b], load: 0.5, probe: 2}"
+    with registered(OBJECTIVES, "saturation_per_watt", PER_WATT):
+        objectives = "objectives=[worst_share(saturation_per_watt)]"
+        small = load_experiment("quickstart", [*overrides, scenarios, objectives])
+        found = robustness(small, tmp_path / "run", simulate=True)
+    assert {cell.metric for cell in found.cells} == {"saturation_per_watt"}
+    assert all(0.0 < cell.share <= 1.0 + 1e-9 for cell in found.cells if cell.seen)
+    assert all(0.0 < cell.simulated < 3.0 for cell in found.cells if cell.kind == "all")
 
 
 def test_a_role_chooses_by_shares_and_breaks_ties_by_id():
