@@ -120,6 +120,8 @@ def test_a_study_of_another_kind_is_not_searched_and_its_command_is_told(name, c
         ("prior-art", load_comparison),
         ("ablation", load_comparison),
         ("iso-design", load_comparison),
+        ("engine-policies", load_comparison),
+        ("gpus", load_comparison),
         ("variance", load_variance),
     ],
 )
