@@ -29,7 +29,8 @@ class Measured:
     Attributes:
         rates: by replication: saturation and highest rate, None where it serves nothing.
         points: (basis, fraction) → rate and, by replication, the metrics there.
-        unit_cost_usd: of the package; a scaled one costs what the original does.
+        unit_cost_usd, recurring_usd: of the package, with and without its share of design and masks; a scaled one costs
+            what the original does.
         iso_node_mm2: its silicon as if all were made at one node, see `hydra_dse.physical.iso_node`.
         violations: why it cannot be built.
     """
@@ -40,6 +41,7 @@ class Measured:
     guess: float = float("nan")
     unit_cost_usd: float = float("nan")
     iso_node_mm2: float = float("nan")
+    recurring_usd: float = float("nan")
     rates: tuple[Answer, ...] = ()
     points: Mapping[tuple[str, float], tuple[float, tuple[Mapping[str, float | None], ...]]] = field(
         default_factory=dict
@@ -170,8 +172,8 @@ def _chosen(name: str, answer: Answer) -> Measured:
     broken = answer["violations"]
     violations = tuple(str(item) for item in broken) if isinstance(broken, list) else ()
     choice = choice_of(_mapping(answer["choice"]))
-    cost, iso = _value(answer.get("unit_cost_usd")), _value(answer.get("iso_node_mm2"))
-    return Measured(name, choice, _value(answer["node_nm"]), _value(answer["guess"]), cost, iso, violations=violations)
+    known = [_value(answer.get(key)) for key in ("node_nm", "guess", "unit_cost_usd", "iso_node_mm2", "recurring_usd")]
+    return Measured(name, choice, *known, violations=violations)
 
 
 def _with_rates(

@@ -126,7 +126,7 @@ def compared_csv(comparison: Comparison, rows: Sequence[Compared]) -> bytes:
     names = ratio_names(comparison)
     heads = ["model", "workload", "objective", "contender", "design", "feasible"]
     heads += [part for name in _RATES for part in (name, f"{name}:low", f"{name}:high")]
-    heads += ["power_w", "area_mm2", "interposer_mm2", "node_nm", "iso_node_mm2", "unit_cost_usd"]
+    heads += ["power_w", "area_mm2", "interposer_mm2", "node_nm", "iso_node_mm2", "unit_cost_usd", "recurring_usd"]
     heads.append("saturated_fractions")
     heads += [part for name in names for part in (f"ratio:{name}", f"ratio:{name}:low", f"ratio:{name}:high")]
     return csv_bytes([*heads, "parameters", "slots", "violations"], [_cells(row, names) for row in rows])
@@ -138,7 +138,7 @@ def _cells(row: Compared, names: Sequence[str]) -> list[object]:
     for value, half in row.rates.values():
         cells += [value, max(0.0, value - half), value + half]  # a rate is never negative, however few the runs
     cells += [row.power_w, row.area_mm2, one.mean("interposer_mm2"), one.node_nm]
-    cells += [one.iso_node_mm2, one.unit_cost_usd]
+    cells += [one.iso_node_mm2, one.unit_cost_usd, one.recurring_usd]
     cells.append(" ".join(f"{fraction:g}" for fraction in row.saturated))
     for name in names:
         ratio = row.ratios[name]

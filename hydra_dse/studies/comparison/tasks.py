@@ -111,9 +111,10 @@ def _choose(source: Source, comparison: Comparison, load: Load, words: Mapping[s
     best = max(range(len(choices)), key=lambda index: (scores[index], -index))
     guess, node, infeasible = _about(comparison, load, choices[best])
     package = design_of(comparison, choices[best]).package
+    cost = package_cost(package)
     return {
         "choice": plain_choice(choices[best]), "scores": scores, "guess": guess, "node_nm": node,
-        "unit_cost_usd": package_cost(package).unit, "iso_node_mm2": iso_node_mm2(package),
+        "unit_cost_usd": cost.unit, "recurring_usd": cost.recurring, "iso_node_mm2": iso_node_mm2(package),
         "violations": [str(violation) for violation in infeasible],
     }  # fmt: skip
 
