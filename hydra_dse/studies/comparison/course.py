@@ -172,8 +172,16 @@ def _chosen(name: str, answer: Answer) -> Measured:
     broken = answer["violations"]
     violations = tuple(str(item) for item in broken) if isinstance(broken, list) else ()
     choice = choice_of(_mapping(answer["choice"]))
-    known = [_value(answer.get(key)) for key in ("node_nm", "guess", "unit_cost_usd", "iso_node_mm2", "recurring_usd")]
-    return Measured(name, choice, *known, violations=violations)
+    return Measured(
+        name,
+        choice,
+        node_nm=_value(answer["node_nm"]),
+        guess=_value(answer["guess"]),
+        unit_cost_usd=_value(answer.get("unit_cost_usd")),
+        iso_node_mm2=_value(answer.get("iso_node_mm2")),
+        recurring_usd=_value(answer.get("recurring_usd")),
+        violations=violations,
+    )
 
 
 def _with_rates(
