@@ -69,7 +69,7 @@ def test_an_explanation_in_json_has_the_numbers_of_the_tables(inputs, hydra):
     explanation = data.pop("explanation")
     assert data == plain
     always = {"rate_requests_per_s", "iterations", "memory", "decode_batch", "notes"}
-    assert set(explanation) == always | {"package", "prefix", "roles", "role_changes"}
+    assert set(explanation) == always | {"handoff", "package", "prefix", "roles", "role_changes"}
     assert explanation["rate_requests_per_s"] == plain["metrics"]["throughput_requests_per_s"]
     for iteration in explanation["iterations"]:
         made = iteration["composition"]
