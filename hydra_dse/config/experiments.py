@@ -21,7 +21,8 @@ from hydra_dse.config.overrides import Override, apply_overrides, split_override
 from hydra_dse.config.plain import put, to_plain
 from hydra_dse.config.scenarios import LoadedScenarios, scenarios_of
 from hydra_dse.config.spaces import plain_space, space_of
-from hydra_dse.config.workloads import LoadedWorkload, build_workload, override_workload, parsed
+from hydra_dse.config.workload_overrides import override_workload, parsed
+from hydra_dse.config.workloads import LoadedWorkload, build_workload
 from hydra_dse.design.experiment import (
     Bound,
     DynamicSettings,

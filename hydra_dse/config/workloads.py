@@ -12,26 +12,25 @@ import numpy as np
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.finder import find, find_from, looks_like_path, path_below
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides, parse_override
+from hydra_dse.config.overrides import Override
 from hydra_dse.config.plain import put, to_plain
+from hydra_dse.config.recordings import TRACE, located, recorded
+from hydra_dse.config.workload_overrides import override_workload, parsed
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
-from hydra_dse.workload.chats import in_sessions, with_full_blocks
 from hydra_dse.workload.lengths import Empirical
-from hydra_dse.workload.nouns import Arrivals, FloatArray, Lengths, RequestClass, Requests, Shift, Slo, Workload
+from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, Shift, Slo, Workload
 from hydra_dse.workload.prefixes import Prefixes
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.skew import RoutingSkew, with_skew
-from hydra_dse.workload.traces import Trace, read_lengths, read_trace
+from hydra_dse.workload.traces import read_lengths
 
 if TYPE_CHECKING:
     from hydra_dse.config import lengths_schema
     from hydra_dse.config import workload_schema as schema
 
 Result = TypeVar("Result")
-LATEST_START_S = 1e6
-"""Of a record that keeps its own clock: dates (7e8 s and more since 2000) are no clock of a run."""
 
 
 @dataclass(frozen=True)
@@ -64,33 +63,10 @@ def load_workload(ref: str | Path, overrides: Sequence[str | Override] = ()) -> 
     return build_workload(document, path.stem).workload
 
 
-def parsed(overrides: Sequence[str | Override]) -> list[Override]:
-    """Overrides of the command line, read."""
-    return [parse_override(entry) if isinstance(entry, str) else entry for entry in overrides]
-
-
 def load_model(ref: str | Path) -> Model:
     """Return the model of a `config.json` (or the folder that holds it) or bundled name."""
     path = Path(ref)
     return read_model(path if path.is_dir() else find("models", ref))
-
-
-def override_workload(document: Document, overrides: Sequence[Override]) -> Document:
-    """Apply overrides; a trace takes the place of the named process, a rate that of an interval.
-
-    A workload whose arrivals are replaced by a trace has the name of the trace, and no longer the file's source.
-    """
-    stated = {override.path[1]: override.value for override in overrides if override.path[:-1] == ("arrivals",)}
-    data, arrivals = dict(document.data), document.data.get("arrivals")
-    if isinstance(arrivals, dict):
-        if "trace" in stated and "trace" not in arrivals:
-            data = {key: value for key, value in data.items() if key != "source"}
-            data |= {"arrivals": {}, "name": Path(str(stated["trace"])).name.split(".")[0] or data.get("name")}
-        else:
-            others = {"rate": "interval", "interval": "rate"}
-            gone = {others[key] for key in stated if key in others} - set(stated)
-            data["arrivals"] = {key: value for key, value in arrivals.items() if key not in gone}
-    return apply_overrides(replace(document, data=data), overrides)
 
 
 def build_workload(document: Document, name: str, model: Document | None = None) -> LoadedWorkload:
@@ -157,14 +133,6 @@ class _Builder:
             self.faults.extend(fault for fault in error.faults if fault not in self.faults)
             return None
 
-    def _at(self, path: KeyPath, make: Callable[[], Result]) -> Result:
-        """Run `make`; a fault without a place is one of the values at `path`."""
-        try:
-            return make()
-        except InputError as error:
-            placed = [fault if fault.file else self.document.fault(path, fault.message) for fault in error.faults]
-            raise InputError(placed) from None
-
     def _file(self, path: KeyPath, kind: str | None = None) -> Path:
         """The file named at a key path: of a kind (path or bundled name), or a plain path."""
         bundled = kind is not None and not looks_like_path(str(self.document.get(path)))
@@ -187,34 +155,12 @@ class _Builder:
         return arrivals, replace(requests, arrival_s=arrivals.times_s)
 
     def _recorded(self) -> tuple[Replay, Requests]:
-        from hydra_dse.config.lengths_schema import columns_of
         from hydra_dse.config.workload_schema import Recorded
 
         section = self.section.arrivals
-        path: KeyPath = ("arrivals", "trace")
         if not isinstance(section, Recorded):
-            raise InputError(self.document.fault(path, "no trace"))
-        file = self._file(path)
-        columns = columns_of(section.columns)
-        trace = read_trace(file, kind=section.format, columns=columns, limit=section.limit)
-        recorded = with_full_blocks(trace.requests)
-        if section.sessions:
-            per_token = section.answer_time_per_token
-            recorded = self._at(("arrivals", "sessions"), lambda: in_sessions(recorded, per_token))
-        requests = recorded if section.sessions else replace(recorded, parent=None)
-        times_s = self._from_own_zero(trace) if section.keep_start else requests.arrival_s
-        replay = self._at(path, lambda: Replay(times_s, keep_start=section.keep_start))
-        return (replay.with_rate(section.rate) if section.rate else replay), requests
-
-    def _from_own_zero(self, trace: Trace) -> FloatArray:
-        """Arrival times of a record from its own zero."""
-        path: KeyPath = ("arrivals", "keep_start")
-        if trace.recorded_s is None:
-            raise InputError(self.document.fault(path, f"a trace of format {trace.format} has no clock of its own"))
-        if trace.recorded_s[0] > LATEST_START_S:
-            late = f"the first request arrives {trace.recorded_s[0]:.4g} s after the zero of the record's clock"
-            raise InputError(self.document.fault(path, f"{late} (expected at most {LATEST_START_S:g} s); leave it out"))
-        return trace.recorded_s
+            raise InputError(self.document.fault(TRACE, "no trace"))
+        return recorded(self.document, section, self._file(TRACE))
 
     def _arrivals(self) -> Arrivals:
         section = self.section.arrivals
@@ -222,7 +168,7 @@ class _Builder:
 
         if isinstance(section, Recorded):
             return self._recorded()[0]
-        return self._at(("arrivals",), lambda: process_of(section))
+        return located(self.document, ("arrivals",), lambda: process_of(section))
 
     # classes ----------------------------------------------------------------------------------------------------
 
@@ -307,7 +253,9 @@ class _Builder:
     def _routed(self, skew: RoutingSkew) -> tuple[Model, ...]:
         section = self.section.routing
         key = "layer_shares" if section is not None and section.layer_shares is not None else "shares"
-        return self._at(("routing", key), lambda: tuple(with_skew(model, skew) for model in self.models.values()))
+        return located(
+            self.document, ("routing", key), lambda: tuple(with_skew(model, skew) for model in self.models.values())
+        )
 
     # shifts and plain data ----------------------------------------------------------------------------------------
 
@@ -325,7 +273,7 @@ class _Builder:
     def _check_shifts(self, workload: Workload) -> None:
         from hydra_dse.workload.shifts import phases
 
-        self._at(("shifts",), lambda: phases(workload))
+        located(self.document, ("shifts",), lambda: phases(workload))
 
     def _plain(self, name: str) -> dict[str, object]:
         plain: dict[str, Any] = to_plain(self.section.model_dump(exclude_none=True))
