@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = range(8)
 COLOURS = 8
+NARROW = 3.0
+"""Values that differ by less than this factor are drawn on a linear axis: a logarithmic one lacks marks there."""
 POINTS, CLOUD, LINE, STEPS, LINE_POINTS = "points", "cloud", "line", "steps", "line and points"
 
 

@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hydra_dse.report.charts import CLOUD, LINE, LINE_POINTS, POINTS, STEPS, XY, Axis, Bars, Chart, HeatMap, Series
+from hydra_dse.report.charts import (
+    CLOUD,
+    LINE,
+    LINE_POINTS,
+    NARROW,
+    POINTS,
+    STEPS,
+    XY,
+    Axis,
+    Bars,
+    Chart,
+    HeatMap,
+    Series,
+)
 from hydra_dse.report.package_figure import package_figure
 from hydra_dse.report.style import COLOUR_OF, new_figure
 
@@ -22,6 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 _DPI = 220
+_LEGEND_IN = 5.4
+"""Width that a legend may take."""
 _LETTER_IN = 0.075
 """Mean width of a letter of a label."""
 
@@ -87,7 +102,7 @@ def _scale(side: Side, axis: Axis, values: Sequence[np.ndarray]) -> None:
         as_written(side.get_ticklabels())
         return
     known = np.concatenate([part[np.isfinite(part)] for part in values]) if values else np.zeros(0)
-    if axis.log and len(known) and (known > 0).all():
+    if axis.log and len(known) and (known > 0).all() and known.max() >= NARROW * known.min():
         from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
         (side.axes.set_xscale if side is side.axes.xaxis else side.axes.set_yscale)("log")
@@ -153,10 +168,16 @@ def _legend(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         legend = axes.legend(
-            handles, labels, fontsize=8, frameon=False, ncols=min(3, len(labels)), loc="lower left",
+            handles, labels, fontsize=8, frameon=False, ncols=_columns(labels), loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
         )  # fmt: skip
         as_written(legend.get_texts())
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """Columns of a legend above the axes: as many as fit beside each other, three at most."""
+    widest_in = max(map(len, labels)) * 0.8 * _LETTER_IN + 0.5
+    return max(1, min(3, len(labels), int(_LEGEND_IN / widest_in)))
 
 
 def as_written(texts: Iterable[Text]) -> None:

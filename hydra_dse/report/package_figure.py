@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+_PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6}
+"""Behind words that a link may run through."""
 LOADS = ((1.0, "busiest link"), (0.5, "half of its load"), (0.1, "a tenth of it"))
 
 
@@ -30,7 +32,9 @@ def package_figure(chart: Package) -> Figure:
         left, top = tile.x_mm - 0.38 * tile.width_mm, tile.y_mm + 0.37 * tile.height_mm
         axes.text(left, top, tile.label, ha="left", va="top", fontsize=7, zorder=4, parse_math=False)
         bottom = tile.y_mm - 0.39 * tile.height_mm
-        axes.text(left, bottom, tile.note, ha="left", va="bottom", fontsize=5.5, zorder=4, parse_math=False)
+        axes.text(
+            left, bottom, tile.note, ha="left", va="bottom", fontsize=5.5, zorder=4, parse_math=False, bbox=_PAPER
+        )
     for wire in chart.wires:
         axes.add_line(_line((wire.start[0], wire.end[0]), (wire.start[1], wire.end[1]), wire.load))
     axes.set_aspect("equal")

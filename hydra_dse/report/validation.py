@@ -65,7 +65,7 @@ def _errors(run: Run) -> list[Plot]:
         _error_series("load up to 0.8", BLUE, [[row for row in found[name] if row.load <= 0.8] for name in shown]),
         _error_series("load above 0.8", ORANGE, [[row for row in found[name] if row.load > 0.8] for name in shown]),
     ]
-    labels = tuple(f"{metric(name).label} {unit_of(name)}".strip() for name in shown)
+    labels = tuple(_with_unit(name) for name in shown)
     chart = XY(Axis("error of the estimate [%]"), Axis("", names=labels), tuple(series), (Rule("", "x", 0.0),))
     rows = [(row.design, row.load, name, row.relative_error) for name in shown for row in found[name]]
     caption = "(estimate − simulated)/simulated, a point for each simulated design."
@@ -124,3 +124,8 @@ def _all_pairs(run: Run) -> Table:
             rows.append([f"{identity}\nload {number(row.load)}", metric(row.metric).label, unit_of(row.metric), *cells])
     columns = ("design", "metric", "unit", "estimated", "simulated", "error of the estimate")
     return Table("Estimate against simulation", columns, rows, 3)
+
+
+def _with_unit(name: str) -> str:
+    unit = unit_of(name)
+    return f"{metric(name).label} [{unit}]" if unit else metric(name).label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hydra_dse.report.charts import COLOURS, errors_of
+from hydra_dse.report.charts import COLOURS, LINE, XY, Axis, HeatMap, Series, errors_of
 from hydra_dse.report.figures import bars_figure, figure_of, heat_figure, image_bytes, xy_figure
 from hydra_dse.report.style import COLOUR_OF
 
@@ -70,3 +70,32 @@ def test_an_interval_that_is_unknown_has_no_length():
 
 def test_every_place_of_the_palette_has_its_own_colour():
     assert len(set(COLOUR_OF)) == COLOURS
+
+
+def test_a_narrow_range_of_latencies_is_drawn_on_a_linear_axis_that_has_marks():
+    x, y = np.array([0.016, 0.02, 0.023]), np.array([0.1, 0.5, 0.9])
+    figure = xy_figure(XY(Axis("TPOT [s]", log=True), Axis("share [1]"), (Series("", LINE, 0, x, y),)))
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "linear"
+    inside = [at for at in axes.get_xticks() if axes.get_xlim()[0] <= at <= axes.get_xlim()[1]]
+    assert len(inside) >= 3
+
+
+@pytest.mark.parametrize("letters", [5, 30, 60])
+def test_a_legend_stays_inside_the_figure_however_long_its_labels(letters):
+    x = np.array([1.0, 2.0])
+    series = tuple(
+        Series(("estimated designs of a front " * 3)[:letters] + str(number), LINE, number, x, x) for number in range(4)
+    )
+    figure = xy_figure(XY(Axis("x"), Axis("y"), series))
+    figure.canvas.draw()
+    assert figure.axes[0].get_legend().get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_the_label_of_a_heat_map_is_not_cut_off():
+    label = "retained share of all metrics, the least of them [1]"
+    figure = figure_of(HeatMap(("all",), ("a", "worst"), np.ones((1, 2)), (("1.00", "1.00"),), label, 0.0, 1.0))
+    figure.canvas.draw()
+    box = next(text for text in figure.texts if text.get_text() == label).get_window_extent()
+    assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hydra_dse.report.charts import Axis, FloatArray
+from hydra_dse.report.charts import NARROW, Axis, FloatArray
 
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _MOST_TICKS = 7
@@ -60,7 +60,7 @@ def scale_for(axis: Axis, values: Iterable[FloatArray], start: float, end: float
     pieces = [np.asarray(part, dtype=float).ravel() for part in values]
     known = np.concatenate(pieces) if pieces else np.zeros(0)
     known = known[np.isfinite(known)]
-    log = axis.log and bool(len(known)) and bool((known > 0).all())
+    log = axis.log and bool(len(known)) and bool((known > 0).all()) and bool(known.max() >= NARROW * known.min())
     if not len(known):
         return Scale(0.0, 1.0, start, end)
     low, high = float(known.min()), float(known.max())
