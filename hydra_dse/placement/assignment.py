@@ -19,7 +19,7 @@ import numpy as np
 
 from hydra_dse.placement.patterns import Pattern, patterns
 from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem
-from hydra_dse.placement.refine import exchangeable, refine
+from hydra_dse.placement.refine import refine
 
 REFINED = 2  # layouts refined on the full objective
 SPREAD_STARTS = 5  # starts with spread memories where memories route
@@ -145,7 +145,7 @@ def descend(problem: Problem, hops: FloatArray, slots: IntArray) -> IntArray:
     """
     slots = slots.copy()
     active = np.arange(len(slots))
-    forbidden = ~exchangeable(problem)
+    forbidden = ~problem.exchangeable
     for _ in range(_MAX_STEPS):
         change = hop_change(problem.flow, hops[active], slots[active])
         change[:, forbidden] = np.inf

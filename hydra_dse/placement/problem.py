@@ -49,6 +49,13 @@ class Problem:
             core[self.package.die_count :] = False
         return core
 
+    @cached_property
+    def exchangeable(self) -> BoolArray:
+        """Pairs `i < j` of one kind, shape (components, components): swapping a core and a leaf changes the layout."""
+        same = self.is_core[:, None] == self.is_core
+        pairs: BoolArray = np.triu(same, k=1)
+        return pairs
+
     @property
     def core_count(self) -> int:
         """Number of components that pass traffic on."""

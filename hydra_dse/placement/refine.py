@@ -27,18 +27,11 @@ MAX_SWAPS = 100
 _BETTER = 1.0 - 1e-5
 
 
-def exchangeable(problem: Problem) -> BoolArray:
-    """Pairs `i < j` of one kind: swapping a core and a leaf would change the layout."""
-    same = problem.is_core[:, None] == problem.is_core
-    pairs: BoolArray = np.triu(same, k=1)
-    return pairs
-
-
 def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
     """Swap components of one kind, always the best swap, while the smooth objective falls."""
     if not len(pattern.routes.links):
         return slots
-    first, second = np.nonzero(exchangeable(problem))
+    first, second = np.nonzero(problem.exchangeable)
     if not len(first):
         return slots
     slots = slots.copy()
