@@ -107,6 +107,7 @@ class Preemption:
         sequence.arrived = False
         sequence.preemptions += 1
         server.preemptions += 1
+        sequence.returned = server.preemptions
         sequence.target = sequence.prompt + sequence.emitted
         sequence.done = 0
         sequence.engine = None

@@ -19,6 +19,7 @@ class Sequence:
         done: of these processed.
         emitted: tokens emitted; up to date except while the sequence is in a `DecodeSet`.
         admission: number of its last admission; the largest is the newest.
+        returned: number of its last preemption among all; the largest goes to the head of the queue.
         engine: the engine it is prefilling or decoding on, None while it waits.
         priority, level: of its class, and with the ageing of the queue; lower comes first.
         home: the decode engine it was routed to, None where any may take it.
@@ -56,6 +57,7 @@ class Sequence:
         "prompt",
         "ready_s",
         "request",
+        "returned",
         "scheduled_s",
         "steps",
         "target",
@@ -78,6 +80,7 @@ class Sequence:
         self.done = 0
         self.emitted = 0
         self.admission = -1
+        self.returned = 0
         self.priority = 0
         self.level = 0
         self.engine: Engine | None = None

@@ -1,8 +1,8 @@
 """The queue in which requests wait for their prompt: classes by priority, and orders within one.
 
-Key of a request: its level, preempted ones first, then the order of the policy, then arrival.  The level is the
-priority of its class plus the ticks of the ageing clock before its arrival: as if at every tick all that wait rose by
-one priority.  So keys do not change while a request waits, except under `"hrrn"`.
+Key of a request: its level, preempted ones first (each goes to the head), then the order of the policy, then arrival.
+The level is the priority of its class plus the ticks of the ageing clock before its arrival: as if at every tick all
+that wait rose by one priority.  So keys do not change while a request waits, except under `"hrrn"`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class WaitingQueue:
 
     def _key(self, sequence: Sequence) -> Key:
         if sequence.preemptions:
-            return sequence.level, 0, float(sequence.admission), sequence.request
+            return sequence.level, 0, -float(sequence.returned), sequence.request
         return sequence.level, 1, self._within(sequence), sequence.request
 
     def _within(self, sequence: Sequence) -> float:
