@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator import full_pool, latencies
+from hydra_dse.estimator import engines, full_pool, latencies
 from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked
 from hydra_dse.estimator.colocated_tables import (
@@ -244,11 +244,15 @@ class Colocated:
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> latencies.Entry:
         tables = self.tables
         beside = self._beside(state.at_nodes)
-        residual = tables.step_beside / 2.0
+        residual, own = tables.step_beside / 2.0, tables.prompts.alone_s
+        if self.profile.engines is not None:
+            several = self.profile.engines
+            own = engines.own_s(tables.prompts, self.lengths.prompt_bins.weight, tables.beside, several)
+            residual = engines.until_one_ends(tables.step_beside, tables.beside, several)
         none = np.zeros_like(served)
         wait = (queue.mean_wait_s + (1.0 - queue.waits) * residual) * beside
         return latencies.Entry(
-            own_s=tables.prompts.alone_s,
+            own_s=own,
             own_bins=self.lengths.prompt_bins,
             waits=queue.waits,
             wait_s=queue.wait_points,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator.iteration import decode_batch
 from hydra_dse.estimator.lengths import LengthMoments
-from hydra_dse.estimator.nodes import COUNT, BatchNodes, gather
+from hydra_dse.estimator.nodes import COUNT, HEAD, BatchNodes, gather
 from hydra_dse.profile.nouns import PoolModel, ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +63,11 @@ def _ratio(
     at = np.minimum((levels - 1.0) // width, count - 1.0).astype(np.int64)
     near, far = gather(times[:, :count], at), gather(times[:, count:], at)
     begin, end = gather(first, at), gather(last, at)
+    # The first sequences are nodes: engines that share a pool, and experts, bend the time among them.
+    head = np.minimum(float(HEAD), top)[:, None]
+    first_tile = (at == 0) & (levels >= head) & (end > head)
+    near, begin = np.where(first_tile, step_s[:, HEAD - 1, None], near), np.where(first_tile, head, begin)
     share = np.clip((levels - begin) / np.maximum(end - begin, 1.0), 0.0, 1.0)
     found = (near + share * (far - near)) / nodes.at_levels(step_s, levels.shape[1])
-    known = uneven[:, None] & (levels <= top[:, None]) & np.isfinite(found)
+    known = uneven[:, None] & (levels > head) & (levels <= top[:, None]) & np.isfinite(found)
     return np.where(known, found, 1.0)

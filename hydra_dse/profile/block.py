@@ -105,6 +105,7 @@ class PoolBlock:
 
     def iteration(self, batch: Batch, rows: IntArray, in_flight: Number) -> Iteration:
         """Return the whole cost of an iteration."""
+        in_flight = flights(batch, in_flight)
         part = split(batch, in_flight)
         where, shape = as_slice(rows), (len(rows), width_of(part))
         costs = self.linear.costs(part, where, shape, totals=True)
@@ -128,6 +129,7 @@ class PoolBlock:
 
     def spent(self, batch: Batch, rows: IntArray, in_flight: Number) -> Spent:
         """Return what the dynamic energy of an iteration is spent on."""
+        in_flight = flights(batch, in_flight)
         part = split(batch, in_flight)
         where, shape = as_slice(rows), (len(rows), width_of(part))
         costs = self.linear.costs(part, where, shape, totals=True)
@@ -139,7 +141,7 @@ class PoolBlock:
             dies = dies + np.stack([np.broadcast_to(one, shape[::-1]).T for one in left.each_die_j()], axis=1)
             patterns = patterns + np.stack([np.broadcast_to(x, shape[::-1]).T for x in left.pattern_bytes], axis=1)
             lumped = np.broadcast_to(left.energy_j, shape[::-1]).T
-        times = np.asarray(in_flight).reshape(-1, 1)
+        times = _by_design(in_flight)
         per_kind = np.repeat(self.site_j[:, where].T, [1, 2] * (len(self.site_j) // 2), axis=1)
         memory = (per_kind[:, :, None] * kinds).sum(axis=1) + lumped
         if any(rates.table.kv_access_bytes > 0 for rates in self.rates):
@@ -154,7 +156,7 @@ class PoolBlock:
         die_s = [self._die_busy(costs.group_s, die) for die in range(len(self.names))]
         times: Number = 1.0
         if np.ndim(in_flight) or in_flight != 1.0:
-            times = np.asarray(in_flight).reshape(-1, 1)
+            times = _by_design(in_flight)
             sites, links = sites * times[..., None], links * times[..., None]
         site_most, link_most = sites.max(axis=-1, initial=0.0), links.max(axis=-1, initial=0.0)
         time = costs.serial_s + costs.overhead_s
@@ -225,8 +227,27 @@ def split(batch: Batch, parts: Number) -> Batch:
     """Return one of `parts` equal batches of a batch with fields of shape (designs, k) or plain numbers."""
     if np.ndim(parts) == 0 and float(parts) == 1.0:
         return batch
-    each = np.asarray(parts).reshape(-1, 1)
+    each = _by_design(parts)
     return _mapped(batch, lambda value: value / each)
+
+
+def flights(batch: Batch, most: Number) -> Number:
+    """Batches in flight of an iteration: no more than it has sequences, as one runs in one batch only.
+
+    Args:
+        batch: fields of shape (designs, k) or plain numbers.
+        most: of the designs, shape (designs,), or a plain number.
+    """
+    if np.ndim(most) == 0 and float(most) == 1.0:
+        return most
+    sequences = np.maximum(np.add(batch.prefill_sequences, batch.decode_sequences), 1.0)
+    return np.minimum(_by_design(most), sequences)
+
+
+def _by_design(values: Number) -> FloatArray:
+    """Values of designs as a column; those of designs and batches as they are."""
+    found = np.asarray(values, dtype=float)
+    return found.reshape(-1, 1) if found.ndim < 2 else found
 
 
 def as_slice(rows: IntArray) -> IntArray | slice:

@@ -83,6 +83,7 @@ def build_profile(
         task_map=policy.task_map,
         emission=policy.emission,
         handoff=handoff if moved.any() else None,
+        engines=in_flight if (in_flight > 1.0).any() else None,
         row_tiles={name: pool.row_tile() for name, pool in pools.items()},
     )
     return with_roles(profile, designs, model, calibration) if policy.task_map == "elastic" else profile

@@ -63,8 +63,8 @@ def compose(pool: ReferencePool, batch: Batch) -> Composition:
         queue_s=costs.queue_s,
         binding=max(resources, key=lambda found: found.bound_s).resource,
         operator_map=operator_map(pool.pool),
-        bytes=_bytes(pool, part, float(batch.tokens)),
-        links=_links(pool, part, costs.time_s),
+        bytes=_bytes(pool, part, pool.flights(batch), float(batch.tokens)),
+        links=_links(pool, part, pool.flights(batch), costs.time_s),
         times=_times(costs),
         resources=resources,
     )
@@ -100,18 +100,20 @@ def operator_map(pool: MappedPool) -> tuple[MappedClass, ...]:
     return tuple(rows)
 
 
-def _bytes(pool: ReferencePool, part: Batch, tokens: float) -> tuple[OperandBytes, ...]:
+def _bytes(pool: ReferencePool, part: Batch, flights: float, tokens: float) -> tuple[OperandBytes, ...]:
     """The mapping's ledger of all batches in flight, summed over operators."""
     entries = ledger(pool.mapped, pool.pool, part, pool.precision)
     return tuple(
-        _operand(pool, operand, [row for row in entries if row.operand.split(" (")[0] == operand], tokens)
+        _operand(pool, operand, [row for row in entries if row.operand.split(" (")[0] == operand], flights, tokens)
         for operand in OPERANDS
     )
 
 
-def _operand(pool: ReferencePool, operand: str, entries: Sequence[LedgerRow], tokens: float) -> OperandBytes:
-    total = pool.in_flight * sum(row.total_bytes for row in entries)
-    at = pool.in_flight * sum((row.site_bytes for row in entries), np.zeros(len(pool.mapped.sites)))
+def _operand(
+    pool: ReferencePool, operand: str, entries: Sequence[LedgerRow], flights: float, tokens: float
+) -> OperandBytes:
+    total = flights * sum(row.total_bytes for row in entries)
+    at = flights * sum((row.site_bytes for row in entries), np.zeros(len(pool.mapped.sites)))
     held = operand != "activations"
     names = [site.name for site in pool.mapped.sites]
     return OperandBytes(
@@ -122,9 +124,9 @@ def _operand(pool: ReferencePool, operand: str, entries: Sequence[LedgerRow], to
     )
 
 
-def _links(pool: ReferencePool, part: Batch, time_s: float) -> tuple[LinkBytes, ...]:
-    loads = pool.in_flight * pool.load.loads(np.stack([_traffic(pool, part, name) for name in CARRIED]))
-    busy_s = pool.in_flight * pool.link_busy(pool.operators(part))
+def _links(pool: ReferencePool, part: Batch, flights: float, time_s: float) -> tuple[LinkBytes, ...]:
+    loads = flights * pool.load.loads(np.stack([_traffic(pool, part, name) for name in CARRIED]))
+    busy_s = flights * pool.link_busy(pool.operators(part))
     total = loads.sum(axis=0)
     names, slots = component_names(pool.package), pool.load.placement.slots
     at = port_names(pool.package) | {slot: names[component] for component, slot in enumerate(slots)}

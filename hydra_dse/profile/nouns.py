@@ -126,6 +126,7 @@ class ServiceProfile:
         roles: of an elastic profile, else None.
         emission: tokens and positions of a decode step; the same for all designs of the profile.
         handoff: of designs whose pools have memories of their own; None where all hand over by pointer.
+        engines: batches in flight, each on an engine of its own, shape (n,); None = one.
         row_tiles: by pool that states them, rows of a decode iteration in whose multiples dies work, shape (n,).
     """
 
@@ -151,6 +152,7 @@ class ServiceProfile:
     max_waiting: FloatArray | None = None
     emission: Emission = ONE_TOKEN
     handoff: HandoffLoad | None = None
+    engines: FloatArray | None = None
     row_tiles: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property

@@ -132,7 +132,7 @@ class ReferencePool:
         costs, overhead = self.operators(part), self.iteration_overhead_s(part)
         serial = sum(cost.count * cost.time_s for cost in costs) + overhead
         busy = [*self.die_busy(costs).values(), *self.site_busy(costs), *self.link_busy(costs), overhead]
-        return float(max(serial, self.in_flight * max(busy)))
+        return float(max(serial, self.flights(batch) * max(busy)))
 
     def iteration_overhead_s(self, part: Batch) -> float:
         """Fixed seconds of an iteration of one of the batches in flight."""
@@ -144,18 +144,23 @@ class ReferencePool:
         costs = self.operators(self.part(batch))
         die = self.die_busy(costs)
         groups = {group.name: self.package.die_indices(group.name) for group in self.package.dies if group.count}
-        busy = {name: self.in_flight * die[members[0]] for name, members in groups.items() if members[0] in die}
-        busy["hbm"] = self.in_flight * float(max(self.site_busy(costs)))
-        busy["noi"] = self.in_flight * float(max(self.link_busy(costs), default=0.0))
+        flights = self.flights(batch)
+        busy = {name: flights * die[members[0]] for name, members in groups.items() if members[0] in die}
+        busy["hbm"] = flights * float(max(self.site_busy(costs)))
+        busy["noi"] = flights * float(max(self.link_busy(costs), default=0.0))
         return busy
 
     def energy_j(self, batch: Batch) -> float:
         """Dynamic joules in which every sequence of the pool advances once."""
-        return self.in_flight * sum(cost.count * cost.energy_j for cost in self.operators(self.part(batch)))
+        return self.flights(batch) * sum(cost.count * cost.energy_j for cost in self.operators(self.part(batch)))
+
+    def flights(self, batch: Batch) -> float:
+        """Batches in flight of an iteration: no more than it has sequences, as one runs in one batch only."""
+        return min(float(self.in_flight), max(float(batch.prefill_sequences + batch.decode_sequences), 1.0))
 
     def part(self, batch: Batch) -> Batch:
         """One of the batches in flight."""
-        parts = float(self.in_flight)
+        parts = self.flights(batch)
         return Batch(
             prefill_tokens=batch.prefill_tokens / parts,
             prefill_sequences=batch.prefill_sequences / parts,

@@ -69,6 +69,24 @@ def test_tiles_taken_together_keep_the_mean_time() -> None:
     assert found[16:].mean() == pytest.approx(exact(levels, lengths)[16:].mean(), rel=2e-3)
 
 
+@dataclass(frozen=True)
+class BentPool(TiledPool):
+    """A lone sequence takes half the time, as where two engines share the dies of a pool."""
+
+    def time_s(self, batch: Batch) -> Array:
+        return super().time_s(batch) * np.where(np.asarray(batch.decode_sequences) < 2.0, 0.5, 1.0)
+
+
+def test_a_bend_among_the_first_sequences_leaves_the_rest_of_their_tile_alone() -> None:
+    plain, lengths = tiled(64.0), stepped(64.0)[2]
+    pool = BentPool((SYSTEM,))
+    profile = replace(plain, pools={**plain.pools, "decode": pool})
+    nodes = nodes_of(profile.max_batch)
+    step_s = pool.time_s(decode_batch(nodes.batch, lengths))
+    found = with_stairs(nodes, profile, "decode", step_s, lengths).times_at_levels(step_s, 64)[0]
+    assert found == pytest.approx(pool.time_s(decode_batch(np.arange(1.0, 65.0)[None], lengths))[0], rel=1e-9)
+
+
 def test_short_grids_and_pools_without_tiles_stay_as_they_are() -> None:
     assert stepped(16.0)[0].ratio is None
     profile = tiled(64.0, stated=False)

@@ -129,17 +129,27 @@ def test_two_batches_in_flight_match_the_two_stage_pipeline() -> None:
         replace(two_families(flight, links=1e14, **slow), mapping=replace(NO_RESIDENCY, groups=elsewhere))
         for flight in (1, 2)
     )
-    half = Batch(
-        prefill_tokens=512.0,
-        prefill_sequences=0.5,
-        prefill_pairs=1024.0**2 / 4,
-        prefill_context_tokens=512.0,
-        emitted_tokens=0.5,
+    two_prompts = Batch(
+        prefill_tokens=2048.0,
+        prefill_sequences=2.0,
+        prefill_pairs=1024.0**2,
+        prefill_context_tokens=2048.0,
+        emitted_tokens=2.0,
     )
-    costs = ReferencePool(one_batch, MODEL, ideal(), "serve").operators(half)
+    costs = ReferencePool(one_batch, MODEL, ideal(), "serve").operators(PREFILL)
     stage = {die: sum(cost.count * cost.time_s for cost in costs if cost.dies == (die,)) for die in (0, 1)}
-    assert time_of(two_batches, PREFILL) == pytest.approx(max(stage[0] + stage[1], 2 * max(stage.values())), rel=1e-9)
+    assert time_of(two_batches, two_prompts) == pytest.approx(
+        max(stage[0] + stage[1], 2 * max(stage.values())), rel=1e-9
+    )
     assert time_of(two_batches, PREFILL) <= time_of(one_batch, PREFILL) * (1 + 1e-9)
+
+
+def test_a_lone_sequence_runs_in_one_of_the_batches_in_flight() -> None:
+    lone = Batch(decode_sequences=1.0, decode_context_tokens=1024.0, emitted_tokens=1.0)
+    for batch in (lone, PREFILL):
+        assert time_of(two_families(3), batch) == pytest.approx(time_of(two_families(1), batch), rel=1e-12)
+    pair = Batch(decode_sequences=2.0, decode_context_tokens=2048.0, emitted_tokens=2.0)
+    assert time_of(two_families(3), pair) == pytest.approx(time_of(two_families(2), pair), rel=1e-12)
 
 
 def test_batches_in_flight_never_exceed_a_shared_resource() -> None:
