@@ -28,7 +28,8 @@ RUNS = {
         "--set simulation.requests=150 --set simulation.replications=3 --set simulation.tolerance=0.03 "
         "--set 'workloads=[{workload: hydra-chat, slo: {ttft: 500 ms, tpot: 50 ms}}, "
         "{workload: hydra-arxiv-4k, slo: {ttft: 4 s, tpot: 100 ms}}]'",
-        "Nemotron-H-4B, 2 of 4 length classes, 144 designs a search, 150 requests a run",
+        "Nemotron-H-4B, 2 of 4 length classes, 144 designs a search, 150 requests a run; run when rates above 300 W "
+        "were refused (`simulation.power_limit`), where the file now slows packages to them",
         True,
     ),
     "headline": Run(
