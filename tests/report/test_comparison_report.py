@@ -36,7 +36,10 @@ def measured(name, speed):
               "max_rate_requests_per_s": 0.8 * speed * noise, "area_mm2": 100.0} for noise in (1.0, 1.1)]  # fmt: skip
     points = tuple(dict.fromkeys(LATENCIES, 1.0 / speed) for _ in rates)
     at = {(REFERENCE, 0.5): (4.0, points), (OWN, 0.5): (0.4 * speed, points)}
-    return Measured(name, Choice(name, {"n": 1}), 22.0, 1.0, 500.0, 50.0, tuple(rates), at)
+    return Measured(
+        name, Choice(name, {"n": 1}), node_nm=22.0, guess=1.0, unit_cost_usd=500.0, iso_node_mm2=50.0,
+        recurring_usd=100.0, rates=tuple(rates), points=at,
+    )  # fmt: skip
 
 
 def written(folder, workloads):

@@ -24,6 +24,7 @@ from simulators.noi.links import PlacedLinks
 from simulators.package.components import check_balance
 from simulators.package.tally import Tally
 from simulators.serving import CacheShape, run
+from simulators.serving.decode_queue import DecodeQueue
 from simulators.serving.decoding import DecodeSet
 from simulators.serving.engine import Engine
 from simulators.serving.memory import CacheMemory
@@ -100,13 +101,13 @@ def test_a_request_served_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_request_left_behind_between_the_pools_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    ready = Server.ready
+    add = DecodeQueue.add
 
-    def deaf(self: Server, sequence: Sequence) -> None:
+    def deaf(self: DecodeQueue, sequence: Sequence) -> None:
         if sequence.request != 11:
-            ready(self, sequence)
+            add(self, sequence)
 
-    monkeypatch.setattr(Server, "ready", deaf)
+    monkeypatch.setattr(DecodeQueue, "add", deaf)
     with pytest.raises(InvariantBroken, match="1 of 12 requests were lost"):
         serve(Policy(max_batch=4, token_budget=64))
 
