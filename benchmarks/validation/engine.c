@@ -51,7 +51,7 @@ static int key_less(Key a, Key b) {
 static void waiting_push(Server *v, long i) {
     Sequence *q = &v->s[i];
     Key key = {1, v->sjf ? q->prompt : 0, i};
-    if (q->preempted) { key.first = 0; key.second = q->admission; }
+    if (q->preempted) { key.first = 0; key.second = -v->preemptions; } /* to the head */
     long at = v->waiting_count++;
     while (at && key_less(key, v->waiting[(at - 1) / 2])) { v->waiting[at] = v->waiting[(at - 1) / 2]; at = (at - 1) / 2; }
     v->waiting[at] = key;
