@@ -117,10 +117,9 @@ def _parts(package: Package, usd: Mapping[str, float], dynamic_w: Mapping[str, f
         rows.append(PartRow(memory.name, memory.count, area[memory.name], usd[memory.name], moved, static))
     if not package.memories:
         rows.append(PartRow(MEMORY, package.die_count, 0.0, 0.0, dynamic_w.get(MEMORY, 0.0), 0.0))
-    rows += [
-        PartRow(name, part.fabric_ports, area[name], usd[name], 0.0, 0.0)
-        for part, name in ((part, f"{part.name} ports") for part in package.parts)
-    ]
+    for part in package.parts:
+        ports = f"{part.name} ports"
+        rows.append(PartRow(ports, part.fabric_ports, area[ports], usd[ports], 0.0, 0.0))
     rows.append(PartRow(LINKS, len(package.topology.edges), 0.0, 0.0, dynamic_w.get(LINKS, 0.0), 0.0))
     return tuple(rows)
 

@@ -276,7 +276,7 @@ class Package:
         return sum(group.count for group in self.memories)
 
     @property
-    def component_names(self) -> tuple[str, ...]:
+    def component_groups(self) -> tuple[str, ...]:
         """Group of every component, dies first, then stacks."""
         groups: tuple[DieGroup | MemoryGroup, ...] = (*self.dies, *self.memories)
         return tuple(group.name for group in groups for _ in range(group.count))

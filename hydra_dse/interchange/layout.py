@@ -115,7 +115,7 @@ def layout_of(design: Design, models: Sequence[Model], seed: int, part_w: Sequen
     package, slots = placed.package, placed.placement.slots
     load = LinkLoad(package, placed.placement)
     parts = []
-    for index, (name, slot) in enumerate(zip(package.component_names, slots, strict=True)):
+    for index, (name, slot) in enumerate(zip(package.component_groups, slots, strict=True)):
         at = package.topology.slots[slot]
         memory = index >= package.die_count
         parts.append(

@@ -22,7 +22,7 @@ def powers_of(design: Design, workload: Workload, calibration: CalibrationSet) -
         reasons = "; ".join(str(one) for one in evaluation.violations)
         raise InputError(Fault(f"has no estimated power: {reasons}", design.name or None))
     rows = {row.part: row for row in explanation.package.parts}
-    names = design.package.component_names
+    names = design.package.component_groups
     each = [(rows[name].dynamic_w + rows[name].static_w) / rows[name].count for name in names]
     shared = sum(row.dynamic_w + row.static_w for name, row in rows.items() if name not in names) / len(each)
     load = evaluation.metrics.get("load")

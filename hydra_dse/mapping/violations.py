@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hydra_dse.design.nouns import Design
 from hydra_dse.hardware.components import DieGroup
 from hydra_dse.mapping.apart import apart, site_shares
@@ -17,6 +20,8 @@ from hydra_dse.mapping.staged import stage_shares, stage_site_shares, staged
 from hydra_dse.mapping.stages import stages_of
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation
+
+FloatArray = NDArray[np.float64]
 
 
 def mapping_violations(design: Design, model: Model) -> tuple[Violation, ...]:
@@ -51,8 +56,7 @@ def _apart(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> t
     levers = ("more or larger stacks for that pool", "weights of fewer bits", "one memory for both pools")
     found = []
     for pool, share in zip(pool_names(design), site_shares(design, sites), strict=True):
-        rooms = [site.capacity_bytes / part for site, part in zip(sites, share.tolist(), strict=True) if part > 0]
-        bound = min(rooms, default=0.0)
+        bound = _room(sites, share)
         if least > bound:
             what = f"weights and one sequence exceed the memories of pool {pool!r}"
             found.append(Violation(what, least, bound, "bytes", levers))
@@ -67,12 +71,17 @@ def _staged(design: Design, operands: Operands, sites: Sequence[MemorySite]) -> 
     found = []
     shares = stage_site_shares(design, sites)
     for part, share, demand in zip(design.package.parts, shares, least.tolist(), strict=True):
-        rooms = [site.capacity_bytes / one for site, one in zip(sites, share.tolist(), strict=True) if one > 0]
-        bound = min(rooms, default=0.0)
+        bound = _room(sites, share)
         if demand > bound:
             what = f"weights and one sequence of its stage exceed the memory of package {part.name!r}"
             found.append(Violation(what, demand, bound, "bytes", levers))
     return tuple(found)
+
+
+def _room(sites: Sequence[MemorySite], share: FloatArray) -> float:
+    """Bytes, dealt to sites by shares, at which the first of them is full; 0 where none has a share."""
+    rooms = [site.capacity_bytes / part for site, part in zip(sites, share.tolist(), strict=True) if part > 0]
+    return min(rooms, default=0.0)
 
 
 def _overfull(design: Design, operands: Operands) -> tuple[Violation, ...]:

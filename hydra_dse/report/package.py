@@ -87,7 +87,7 @@ def floorplan(
         words = f"{100 * amount:.3g} % busy" if unit == "busy" else f"{amount / worst:.2f} of the busiest link"
         ends = (slots[a].x_mm, slots[a].y_mm), (slots[b].x_mm, slots[b].y_mm)
         wires.append(Wire(*ends, amount / worst, f"link {a}–{b}: {words}"))
-    names = package.component_names
+    names = package.component_groups
     tiles = []
     for component, slot in enumerate(placed.placement.slots if placed.placement is not None else ()):
         at, name = slots[slot], names[component]

@@ -25,7 +25,7 @@ def slot_temperatures(placed: Design, found: PackageRow | None) -> dict[int, flo
         return {}
     slots = placed.placement.slots
     power = {part.part: part for part in found.parts}
-    watts = [power[name].dynamic_w / power[name].count for name in package.component_names]
+    watts = [power[name].dynamic_w / power[name].count for name in package.component_groups]
     degrees = np.zeros(len(package.topology.slots))
     for edge in package.topology.edges:
         degrees[list(edge)] += 1.0

@@ -13,9 +13,6 @@ from hydra_dse.bundle.metrics.measured import COMMUNICATION
 
 Interval = tuple[float, float]
 
-COMMUNICATES = COMMUNICATION
-"""Kernels that communicate, as the metrics have it."""
-
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
     """The same set of instants as disjoint intervals in order."""
@@ -81,7 +78,7 @@ def device_spans(events: Iterable[Mapping[str, Any]]) -> DeviceSpans:
         name = "compute"
         if event["cat"] == words.MEMCPY:
             name = "copies"
-        elif COMMUNICATES.search(event["name"]):
+        elif COMMUNICATION.search(event["name"]):
             name = f"communication: {_collective(event)}"
         found.setdefault(name, []).append((event["ts"], event["ts"] + event["dur"]))
     for spans in found.values():
@@ -113,7 +110,7 @@ def hidden_share(kernels: Iterable[Mapping[str, Any]]) -> float | None:
     communication: list[Interval] = []
     for event in kernels:
         span = (event["ts"], event["ts"] + event["dur"])
-        (communication if COMMUNICATES.search(event["name"]) else compute).append(span)
+        (communication if COMMUNICATION.search(event["name"]) else compute).append(span)
     total = union(communication)
     if not total:
         return None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra_dse.bundle import conventions as words
-from hydra_dse.bundle.explain.overlap import COMMUNICATES
+from hydra_dse.bundle.metrics.measured import COMMUNICATION
 from hydra_dse.errors import Fault, InputError
 
 NEAR_US = 5.0
@@ -132,7 +132,7 @@ def _ended_before(ends: list[tuple[float, int]], start: float) -> int | None:
 def _resource(event: Mapping[str, Any]) -> str:
     if event["cat"] == words.MEMCPY:
         return "hbm"
-    return "noi" if COMMUNICATES.search(str(event["name"])) else "compute"
+    return "noi" if COMMUNICATION.search(str(event["name"])) else "compute"
 
 
 def _group(event: Mapping[str, Any]) -> object:
