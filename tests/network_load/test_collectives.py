@@ -88,3 +88,11 @@ def test_all_to_all_is_bounded_by_the_bytes_that_cross_the_middle() -> None:
     # 4 × 2: four dies send a block of SIZE/8 to each of four dies across two links.
     assert mesh_all_to_all_s(4, 2, SIZE, 0.0, BETA) == pytest.approx(4 * 4 * SIZE / 8 / 2 / BETA)
     assert mesh_all_to_all_s(1, 1, SIZE, ALPHA, BETA) == 0.0
+
+
+def test_all_to_all_pays_a_latency_for_every_hop_between_the_corners() -> None:
+    assert mesh_all_to_all_s(4, 2, 0.0, ALPHA, BETA) == pytest.approx((3 + 1) * ALPHA)
+
+
+def test_two_dies_exchange_a_half_each_over_their_link() -> None:
+    assert mesh_all_to_all_s(2, 1, SIZE, ALPHA, BETA) == pytest.approx(ALPHA + SIZE / 2 / BETA)

@@ -100,6 +100,12 @@ def test_an_empty_slot_passes_nothing_on() -> None:
     assert not load.loads(flows(2, (0, 1, 7.0))).any()
 
 
+def test_only_what_has_no_route_is_disconnected() -> None:
+    # Dies on slots 0, 1 and 3 of a row of four: the empty slot 2 parts the last from the others.
+    load = LinkLoad(package(4, 1, 3, 0), Placement((0, 1, 3)))
+    assert load.disconnected_bytes(flows(3, (0, 1, 5.0), (1, 0, 3.0), (0, 2, 7.0), (2, 1, 2.0))) == 9.0
+
+
 def test_saturation_is_where_the_worst_link_is_full() -> None:
     # Capacity 100 GB/s × 0.8.  20 GB/s on the worst link may grow fourfold.
     load = LinkLoad(package(2, 2, 4, 0), Placement((0, 1, 2, 3)))

@@ -128,6 +128,29 @@ def test_a_row_parallel_gemm_splits_its_inner_width() -> None:
     assert column == pytest.approx(4 * row)
 
 
+def test_experts_of_a_die_leave_half_a_tile_empty_each() -> None:
+    # 256 tokens × 2 of 8 experts are 64 rows each, of which the last of 16-row tiles is half full: 72 rows' time.
+    experts = replace(
+        GEMM,
+        kind=OperatorClass.EXPERTS,
+        weight_elements=8 * GEMM.weight_elements,
+        matmul_flops_per_token=2 * GEMM.matmul_flops_per_token,
+        routing=Routing(8, 2),
+    )
+    many = Batch(decode_sequences=256.0, emitted_tokens=256.0)
+    rates = die_rates(chiplet(style="mac-array", array_rows=16, array_columns=16), ideal(), PRECISION)
+    part = DieShare(1.0, parallelism="expert")
+    time_s = compute_time_s(experts, experts.demand(many, PRECISION), many, rates, part)
+    assert time_s == pytest.approx(256 * 2 * 2 * 1024 * 512 / 10e12 * 72 / 64, rel=1e-3)
+
+
+def test_either_unit_reaches_its_share_of_its_peak() -> None:
+    both = replace(GEMM, vector_flops_per_token=1e6)
+    rates = die_rates(chiplet(), ideal(compute=dict.fromkeys(OperatorClass, 0.5)), PRECISION)
+    time_s = compute_time_s(both, both.demand(DECODE, PRECISION), DECODE, rates, DieShare(1.0))
+    assert time_s == pytest.approx(32 * 2 * 1024 * 512 / 5e12 + 32 * 1e6 / 0.5e12)
+
+
 def test_replicas_split_rows_instead_of_widths() -> None:
     rates = die_rates(chiplet(style="mac-array", array_rows=32, array_columns=512), ideal(), PRECISION)
     demand = GEMM.demand(DECODE, PRECISION)

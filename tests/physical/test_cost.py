@@ -108,6 +108,8 @@ def test_tokens_cost_depreciation_and_electricity() -> None:
     kwh_per_s = 0.5 / 3600
     by_hand = (4000 / served + kwh_per_s * economics.pue * economics.usd_per_kwh) / 1000 * 1e6
     assert usd_per_million_tokens(package(), 4000.0, 500.0, 1000.0) == pytest.approx(by_hand)
+    assert usd_per_million_tokens(package(), 4000.0, 500.0, 0.5) == pytest.approx(by_hand * 2000)
+    assert usd_per_million_tokens(package(), 4000.0, 500.0, 0.0) == math.inf
 
 
 def test_dies_beyond_an_exposure_field_are_priced_as_several() -> None:

@@ -9,7 +9,8 @@ import pytest
 from scipy import optimize
 
 from hydra_dse.config import load_technology
-from hydra_dse.hardware.components import MemoryGroup
+from hydra_dse.hardware.components import Fabric, MemoryGroup, Topology
+from hydra_dse.hardware.fabric import joined
 from hydra_dse.hardware.technology import Technology
 from hydra_dse.hardware.topology import build_topology
 from hydra_dse.physical.area import interposer_size_mm
@@ -24,10 +25,11 @@ from hydra_dse.physical.thermal import (
     sustained_share,
 )
 from hydra_dse.physical.thermal_grid import DIES, SINK, Rectangle, ThermalGrid
-from tests.physical.packages import STACK, package
+from tests.physical.packages import LINK, STACK, package
 
 BASE = load_technology()
 MESH = build_topology("mesh", 4, 3, 11.0, 11.0)
+REFRESH, LEAKAGE = BASE.cooling.refresh_share, BASE.leakage.share
 
 
 def one_node(rise_per_w: float) -> Influence:
@@ -80,6 +82,40 @@ def test_what_one_slot_does_to_another_is_what_that_does_to_it() -> None:
     mean = influence_of(MESH, BASE.cooling).mean
     assert mean == pytest.approx(mean.T, rel=1e-8)
     assert (mean.argmax(axis=1) == np.arange(len(mean))).all()
+
+
+def test_a_package_turned_by_a_right_angle_is_as_warm() -> None:
+    def mean(topology: Topology) -> np.ndarray:
+        return influence_on(ThermalGrid(topology, BASE.cooling, cells=24)).mean
+
+    lying, standing = build_topology("mesh", 3, 2, 11.0, 7.0), build_topology("mesh", 2, 3, 7.0, 11.0)
+    turned = [column * 2 + row for row in range(2) for column in range(3)]
+    assert mean(lying) == pytest.approx(mean(standing)[np.ix_(turned, turned)], rel=1e-9)
+
+
+def test_packages_side_by_side_do_not_warm_each_other() -> None:
+    first, second = package(), replace(package(), name="q", topology=build_topology("mesh", 3, 2, 9.0, 13.0))
+    both = joined("pair", (first, second), Fabric(LINK, 64e9, 1))
+    whole = influence_of(both.topology, BASE.cooling).mean
+    alone = [influence_of(part.topology, BASE.cooling).mean for part in (first, second)]
+    assert whole[:6, :6] == pytest.approx(alone[0]) and whole[6:12, 6:12] == pytest.approx(alone[1])
+    assert whole.sum() == pytest.approx(alone[0].sum() + alone[1].sum())
+
+
+def test_each_of_two_packages_is_as_warm_as_alone() -> None:
+    first, second = package(), replace(package(), name="q")
+    both = joined("pair", (first, second), Fabric(LINK, 64e9, 1))
+    own = np.array([20.0, 10.0, 15.0, 8.0, 6.0, 4.0])
+    # Dies of the first, dies of the second, stacks of the first, stacks of the second; slots of the second start at 6.
+    slots = (5, 0, 2, 10, 6, 11, 1, 3, 4, 7, 8, 9)
+    dynamic = np.concatenate((own[:3], 2.0 * own[:3], own[3:], 2.0 * own[3:]))
+    heat = solve_package(both, slots, dynamic)
+    cool = solve_package(first, (5, 0, 2, 1, 3, 4), own)
+    hot = solve_package(second, (4, 0, 5, 1, 2, 3), 2.0 * own)
+    assert heat.slots_c is not None and cool.slots_c is not None and hot.slots_c is not None
+    assert heat.slots_c[0, :6] == pytest.approx(cool.slots_c[0], abs=1e-6)
+    assert heat.slots_c[0, 6:12] == pytest.approx(hot.slots_c[0], abs=1e-6)
+    assert heat.power_w[0] == pytest.approx(cool.power_w[0] + hot.power_w[0])
 
 
 @pytest.mark.slow
@@ -139,6 +175,8 @@ def test_slots_carry_the_power_of_what_stands_on_them() -> None:
     power = slot_power(placed, (5, 0, 2, 1, 3, 4), dynamic)
     assert power.dynamic_w[0].tolist() == [6.0, 1.0, 7.0, 2.0, 3.0, 5.0]
     nominal = power.steady_w + power.leakage_w + power.refresh_w
+    assert power.refresh_w[0].tolist() == pytest.approx([0.0, 4.0 * REFRESH, 0.0, 4.0 * REFRESH, 4.0 * REFRESH, 0.0])
+    assert power.leakage_w[0].tolist() == pytest.approx([3.0 * LEAKAGE, 0.0, 2.0 * LEAKAGE, 0.0, 0.0, 3.0 * LEAKAGE])
     assert nominal[0].tolist() == pytest.approx([3.0, 4.0, 2.0, 4.0, 4.0, 3.0])
     assert power.is_memory[0].tolist() == [False, True, False, True, True, False]
 
