@@ -31,7 +31,7 @@ demo: $(READY) ## the main job: sweep, validate and report on experiments/quicks
 test: $(READY) ## the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-fast: $(READY) ## tests that take less than two seconds each
+test-fast: $(READY) ## tests that take less than half a second each
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 lint: $(READY) ## ruff, mypy and the import contracts

@@ -111,6 +111,7 @@ SCALARS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_value_in_any_place_makes_the_checks_fail(data: st.DataObject) -> None:

@@ -247,6 +247,7 @@ def test_events_that_make_no_sense_are_left_out_and_counted(tmp_path: Path) -> N
 VALUE = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([]) | st.just({"a": 1})
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_no_event_makes_a_metric_fail(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

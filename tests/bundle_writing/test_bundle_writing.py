@@ -67,6 +67,7 @@ def test_a_bundle_holds_card_traces_script_and_metrics(bundle: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_row_of_a_kineto_trace_is_met_and_the_latency_file_gives_mfu(bundle: Path) -> None:
     """A batch of B requests of S tokens, T seconds in service: by Little's law a share of peak of B S / T tokens/s."""
     kept = {"ok", "not applicable"}
@@ -209,6 +210,7 @@ def test_the_launch_script_makes_the_same_traces(bundle: Path, tmp_path: Path) -
     assert _card(again)["x_chiplet"]["trace_sha256"] == _card(bundle)["x_chiplet"]["trace_sha256"]
 
 
+@pytest.mark.slow
 def test_iterations_executed_by_operators_are_traced_as_they_were(tmp_path: Path) -> None:
     options = EvaluationOptions(requests=10, replications=1, saturate=False, detail="operators")
     run = replace(ONE_DIE, overrides=(*ONE_DIE.overrides, "workload.lengths={prompt: 64, output: 12}"))
@@ -224,6 +226,7 @@ def test_iterations_executed_by_operators_are_traced_as_they_were(tmp_path: Path
     assert with_it.metrics == without.metrics
 
 
+@pytest.mark.slow
 def test_batches_in_flight_on_the_same_dies_nest(tmp_path: Path) -> None:
     overrides = (*ONE_DIE.overrides, "design.policy.batches_in_flight=2")
     written(tmp_path / "two", replace(ONE_DIE, overrides=overrides, requests=20))
@@ -245,6 +248,7 @@ def test_replaying_exported_arrivals_reproduces_the_run_to_the_byte(tmp_path: Pa
     assert differing == []
 
 
+@pytest.mark.slow
 def test_the_records_of_a_replay_are_those_of_the_run_to_the_byte(tmp_path: Path) -> None:
     written(tmp_path / "sampled", SMALL)
     overrides = (f"workload.arrivals={{trace: {tmp_path / 'sampled' / 'arrivals.csv'}, keep_start: true}}",)
@@ -255,6 +259,7 @@ def test_the_records_of_a_replay_are_those_of_the_run_to_the_byte(tmp_path: Path
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_mix_of_classes_is_replayed_to_the_byte_and_the_card_says_what_arrivals_lack(tmp_path: Path) -> None:
     run = replace(ONE_DIE, workload="hydra-mix")
     written(tmp_path / "mix", run)
@@ -267,6 +272,7 @@ def test_a_mix_of_classes_is_replayed_to_the_byte_and_the_card_says_what_arrival
     assert _card(tmp_path / "sessions")["x_chiplet"]["arrivals_lack"] == ["shared prefixes", "sessions"]
 
 
+@pytest.mark.slow
 def test_a_window_closes_when_its_traces_are_large_but_not_before_tools_can_read_them(tmp_path: Path) -> None:
     for name, limit in (("large", "1 GB"), ("small", "100 kB")):
         written(tmp_path / name, ONE_DIE, "12", limit=limit)
@@ -275,6 +281,7 @@ def test_a_window_closes_when_its_traces_are_large_but_not_before_tools_can_read
     assert [_card(tmp_path / name)["x_chiplet"]["window"]["cut"] for name in steps] == [False, True]
 
 
+@pytest.mark.slow
 def test_a_replay_that_does_not_keep_its_start_begins_with_its_first_request(tmp_path: Path) -> None:
     sampled = written(tmp_path / "sampled", ONE_DIE)
     overrides = (f"workload.arrivals.trace={tmp_path / 'sampled' / 'arrivals.csv'}",)
@@ -284,6 +291,7 @@ def test_a_replay_that_does_not_keep_its_start_begins_with_its_first_request(tmp
         assert replayed.metrics[name] == pytest.approx(sampled.metrics[name], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_window_of_seconds_bounds_the_trace(tmp_path: Path) -> None:
     written(tmp_path / "short", ONE_DIE, "0.5s:0.1s")
     steps = _of(tmp_path / "short", "user_annotation")
@@ -297,6 +305,7 @@ def test_an_infeasible_design_leaves_a_card_and_no_traces(tmp_path: Path) -> Non
     assert not list((tmp_path / "none").glob("rank*")) and _card(tmp_path / "none")["x_chiplet"]["trace_sha256"] is None
 
 
+@pytest.mark.slow
 def test_a_bundle_written_anew_keeps_no_traces_of_the_one_before(tmp_path: Path) -> None:
     (tmp_path / "again" / "timeline").mkdir(parents=True)
     for stale in ("again.yaml", "rank7_trace.json", "rank7_trace.json.gz", f"{TIMELINE_FILE}.gz"):
@@ -330,6 +339,7 @@ def test_a_task_map_that_moves_dies_leaves_a_bundle_without_traces_that_says_why
     assert len((tmp_path / "elastic" / "arrivals.csv").read_text().splitlines()) == 1 + run.requests
 
 
+@pytest.mark.slow
 def test_the_check_finds_what_is_broken(bundle: Path, tmp_path: Path) -> None:
     for rank in range(18):
         (tmp_path / rank_file(rank)).write_bytes((bundle / rank_file(rank)).read_bytes())

@@ -86,6 +86,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "fast", folder / "slow"
 
 
+@pytest.mark.slow
 def test_narrower_links_show_in_communication_and_their_area_in_computation(pair: tuple[Path, Path]) -> None:
     fast, slow = (read_breakdown(folder) for folder in pair)
     found = compare(fast, slow, normalise=True)
@@ -99,6 +100,7 @@ def test_narrower_links_show_in_communication_and_their_area_in_computation(pair
         assert sum(row.b_s for row in mine) == pytest.approx(b, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_other_requests_are_other_work_and_are_normalised_only_when_asked(tmp_path: Path) -> None:
     written(tmp_path / "a", ONE_DIE)
     written(tmp_path / "b", replace(ONE_DIE, seed=1))
@@ -109,9 +111,12 @@ def test_other_requests_are_other_work_and_are_normalised_only_when_asked(tmp_pa
     assert found.equal_work.normalised_by == "token processed" and not found.equal_work.equal
 
 
-def test_the_command_prints_the_published_shape_and_draws(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_command_prints_the_published_shape_and_draws(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in ("a", "b")]
+    for seed, folder in enumerate(folders):
+        written(Path(folder), replace(ONE_DIE, seed=seed))
     picture = tmp_path / "waterfall.png"
-    words = ["explain", *map(str, pair), "--normalise", "--json", "--plot", str(picture)]
+    words = ["explain", *folders, "--normalise", "--json", "--plot", str(picture)]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     data = json.loads(found.output)

@@ -58,6 +58,7 @@ def _bundle(folder: Path, ranks: list[list[Event]], card: str | None, name: str 
 WRONG: list[object] = [None, "abc", "12.5", [1], {"a": 1}, -5, float("nan"), float("inf"), 1e300, True, 10**400]
 
 
+@pytest.mark.slow
 def test_events_with_wrong_values_are_left_out_and_stop_nothing(tmp_path: Path) -> None:
     good = _bundle(tmp_path / "good", _ranks(), _card())
     keys = ("ts", "dur", "name", "cat", "pid", "tid", "args", "ph")

@@ -41,6 +41,7 @@ def test_a_scale_that_is_none_is_refused(text: str) -> None:
         parse_scale(text, ["Md"])
 
 
+@pytest.mark.slow
 def test_gains_are_paired_and_bounded_by_the_factors() -> None:
     """Doubling every rate at most halves a time, and no single resource gains more than all of them."""
     runs = [replace(ONE_DIE, replications=1, seed=seed) for seed in range(2)]

@@ -145,6 +145,7 @@ def carried(key: str) -> tuple[Fit, Observations]:
     return fit(shipped("h100", key), draws=0), shipped("b200", key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key",
     [

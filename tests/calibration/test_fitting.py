@@ -44,6 +44,7 @@ def test_one_wild_row_in_27_moves_a_parameter_by_less_than_its_share_in_a_mean()
     assert np.abs(moved).max() < 0.04
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     covered = 0
     for seed in range(20):

@@ -14,6 +14,7 @@ from hydra_dse.config.loader import load_yaml
 from hydra_dse.errors import InputError
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_bytes() -> None:
     path = SHIPPED / "sn30.yaml"
     texts = [fits_yaml([fit(rows, draws=20) for rows in read_profile(path)], [path], 20) for _ in range(2)]

@@ -49,6 +49,7 @@ def test_a_modelled_chip_sweeps_and_ends_with_advice(hydra, tmp_path):
     assert plot.read_bytes().startswith(b"<?xml")
 
 
+@pytest.mark.slow
 def test_plots_are_the_same_bytes_every_time(hydra, tmp_path):
     files = [tmp_path / name for name in ("a.png", "b.png")]
     for file in files:

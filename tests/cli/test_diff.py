@@ -67,6 +67,7 @@ def test_a_gained_design_was_not_scored_before_or_was_worse(runs: tuple[Path, Pa
             assert item.reason.startswith("not scored in the first run" if not item.before else "dominated by ")
 
 
+@pytest.mark.slow
 def test_another_workload_is_named_and_scores_change(runs: tuple[Path, Path], tmp_path: Path) -> None:
     other = small_run(tmp_path / "other")
     assert compare_runs(runs[0], other).inputs  # the same content at another place is another input
@@ -84,6 +85,7 @@ def test_another_workload_is_named_and_scores_change(runs: tuple[Path, Path], tm
     assert all(item.before != item.after for item in kept)
 
 
+@pytest.mark.slow
 def test_runs_without_a_common_objective_are_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "alien"
     folder.mkdir()

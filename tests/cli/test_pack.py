@@ -55,6 +55,7 @@ def test_memory_of_packing_does_not_grow_with_the_run(run: Path, tmp_path: Path)
     assert peak < 4 << 20
 
 
+@pytest.mark.slow
 def test_an_input_that_has_changed_is_named_and_not_packed(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "changed"
     own = small_run(folder, seed=1)

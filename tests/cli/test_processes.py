@@ -124,6 +124,7 @@ def test_a_reader_that_has_enough_ends_a_list_quietly(inputs):
     assert (process.stdout, process.stderr) == ("models:\n", "")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(inputs):
     process = start(inputs, "model", "show", "nemotron-h-8b")
     assert process.stdout is not None
@@ -159,6 +160,7 @@ def test_help_imports_nothing_heavy(inputs, words):
     assert not modules_of(inputs, *words)[0] & HEAVY
 
 
+@pytest.mark.slow
 def test_a_check_of_a_model_needs_no_search_and_no_plots(inputs):
     found = modules_of(inputs, "check", "model/config.json")[0]
     assert not found & {"optuna", "simpy", "matplotlib", "pandas", "pyarrow", "scipy"}

@@ -137,6 +137,19 @@ def test_a_full_pool_that_stands_for_a_fixed_time_per_request_has_a_shorter_queu
     assert found.beyond(np.zeros(1))[0] == pytest.approx(0.8**2 / (2 * 0.2), rel=1e-9)
 
 
+@pytest.mark.parametrize(("load", "tolerance"), [(0.5, 0.02), (0.8, 0.02), (1.0, 0.06)])
+def test_a_queue_seen_soon_after_an_empty_start_is_that_of_the_resolvent(load: float, tolerance: float) -> None:
+    # M/M/1 from empty, seen at an exponential time of rate θ, is geometric with the root of β²μ − β(λ+μ+θ) + λ = 0.
+    horizon = 0.01
+    nodes = nodes_of(np.ones(1))
+    found = limited_sharing(
+        np.array([load]), nodes, np.ones_like(nodes.batch), np.ones(1), exponential(1), horizon_per_s=horizon
+    )
+    both = load + 1.0 + horizon
+    root = (both - math.sqrt(both**2 - 4.0 * load)) / 2.0
+    assert found.beyond(np.zeros(1))[0] == pytest.approx(root**2 / (1.0 - root), rel=tolerance)
+
+
 def test_an_uncongested_pool_is_poisson() -> None:
     found = pool(60, 5.0, 2.0)
     nodes = nodes_of(np.array([60.0]))

@@ -165,6 +165,7 @@ def twice(on: Design, resource: str) -> tuple[Design, CalibrationSet]:
     return replace(on, package=built), calibration
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", ["compute", "memory", "network", "overhead", "hops"])
 @pytest.mark.parametrize("batch", [DECODE, PREFILL], ids=["decode", "prefill"])
 def test_twice_as_fast_a_resource_gives_the_time_of_such_a_design(resource: str, batch: Batch) -> None:

@@ -12,6 +12,7 @@ from hydra_dse.report.style import COLOUR_OF
 from .samples import bars, charts, errors, front, heat, package
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(charts("A")))
 def test_a_figure_drawn_twice_has_the_same_bytes(kind):
     for form, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
@@ -57,6 +58,7 @@ def test_names_are_escaped_in_vector_figures():
         assert b"<b>" not in image_bytes(figure_of(chart), "svg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["$x", "$\\frac$", "_^{"])
 def test_a_dollar_in_a_name_begins_no_formula(name):
     for chart in charts(name).values():

@@ -67,6 +67,7 @@ class BetweenTwoCorners:
         return ScoreTable(tuple(repr(tuple(point.values())) for point in points), metrics, ((),) * len(points))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["nsga2", "neighbours"])
 def test_children_of_the_front_find_more_of_a_large_space_than_random_draws(sampler):
     parameters = tuple(Parameter(f"p{place}", tuple(range(10)), inner=place == 7) for place in range(8))

@@ -14,6 +14,7 @@ from benchmarks.search_quality.truth import Lookup, enumerate_space
 LIMITS = Limits(60, 0.0, (1e-3, 1e3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_scores_the_evaluations_asked_for_and_never_loses_hypervolume(name, tmp_path):
     if name not in available([name]):

@@ -41,6 +41,7 @@ def _run(detail: str, serving: str, count: int = 5, apart_s: float = 100.0) -> t
     return run(system, offered, sink=log), log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serving", ["colocated", "disaggregated"])
 def test_without_interference_the_memo_gives_the_dates_of_executed_iterations_within_one_per_cent(serving: str) -> None:
     memo, executed = _run("memo", serving)[0].visits, _run("operators", serving)[0].visits
@@ -63,6 +64,7 @@ def test_executed_iterations_of_two_pools_slow_each_other() -> None:
     assert decode[1][1] > decode[0][1] * 1.001
 
 
+@pytest.mark.slow
 def test_a_run_by_operators_is_reproducible_to_the_last_bit() -> None:
     assert _run("operators", "disaggregated", apart_s=0.01)[1] == _run("operators", "disaggregated", apart_s=0.01)[1]
 

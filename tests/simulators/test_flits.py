@@ -100,6 +100,7 @@ def test_every_packet_alone_takes_the_latency_of_its_way() -> None:
     assert (network.arrived_at - network.created)[there].tolist() == zero_load_cycles(hops, parameters).tolist()
 
 
+@pytest.mark.slow
 def test_the_published_booksim_latency_of_a_4_by_6_mesh_is_met_within_three_per_cent() -> None:
     """BookSim: 100.1 cycles, uniform traffic between chiplets of eight units at 0.001 flits per cycle and unit.
 
@@ -120,6 +121,7 @@ def test_latency_rises_with_load_and_what_is_accepted_never_exceeds_the_links() 
     assert run.accepted[3] <= bound * NODES * HYDRA.packet_flits
 
 
+@pytest.mark.slow
 def test_more_virtual_channels_carry_more_of_the_same_overload() -> None:
     offered = _uniform()[None] * 1.2 * saturation_share(_mesh(), _uniform() * HYDRA.packet_flits) / ARBITRATION
     narrow, wide = (
@@ -137,6 +139,7 @@ def test_a_run_is_reproducible_and_more_copies_change_none_of_the_totals() -> No
 # -- the flow model against it -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_tiles_without_load_take_what_the_flow_model_says_within_five_per_cent(case: str) -> None:
     """A tile of 64 flits; the package level takes five cycles a hop and a cycle a flit, and no endpoints."""

@@ -40,6 +40,7 @@ def test_what_a_held_back_flow_leaves_goes_to_the_other() -> None:
     assert fair_rates(busy, np.ones((3, 3)) * (busy > 0)) == pytest.approx([0.75, 0.5, 0.5])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(2, 6), st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_no_resource_is_above_capacity_and_every_flow_has_a_full_resource(flows: int, links: int, seed: int) -> None:

@@ -84,6 +84,7 @@ def test_a_model_without_requests_leaves_the_other_as_if_alone() -> None:
     assert np.array_equal(alone.visits.first_token_s, beside.visits.first_token_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", [CHUNKED, SPLIT, replace(CHUNKED, batching="prefill_first"), replace(SPLIT, batches_in_flight=2)]
 )
@@ -136,6 +137,7 @@ def backlog(seed: int, shares: tuple[float, float]) -> Requests:
     return Requests(np.zeros(1200), rng.integers(50, 300, 1200), rng.integers(20, 120, 1200), models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_time_sharing_sustains_no_more_than_each_model_alone_weighted_by_its_work(share: float) -> None:
     """A model's iterations carry no more than when it runs alone, so 1/X ≥ Σ s_k / X_k."""

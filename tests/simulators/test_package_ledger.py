@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from package_pieces import one_die, square_of_replicas, three_in_a_row
+from package_pieces import (
+    BF16,
+    COLOCATED,
+    DIE,
+    PERFECT,
+    group,
+    mapped,
+    one_die,
+    package,
+    square_of_replicas,
+    three_in_a_row,
+)
+from package_pieces import hardware as hardware_of
 
+from hydra_dse.design.nouns import Design, Placement
+from hydra_dse.hardware.calibration import CalibrationSet
+from hydra_dse.hardware.components import DieGroup
 from simulators.package import Ledger, PackageCost, PlacedHardware, ledger_of
 from simulators.serving import Attended, Composition
 
@@ -109,6 +126,28 @@ def test_energy_counts_flops_bytes_read_and_hops() -> None:
     moved = WEIGHTS_PROJECTION + WEIGHTS_HEAD + KV_READ + KV_WRITE + 2 * STATE
     assert ledger.memory_j == pytest.approx(0.5 * moved)
     assert ledger.link_j == pytest.approx(0.125 * moved)
+    assert ledger.energy_j == pytest.approx(matmul * 1e-3 + vector * 2e-3 + (0.5 + 0.125) * moved)
+    assert ledger.compute_j == {"D": pytest.approx(matmul * 1e-3 + vector * 2e-3)}
+    assert ledger.sram_j == {"D": 0.0}
+
+
+def test_everything_that_an_operator_touches_passes_the_sram_once() -> None:
+    small = package(2, 1, [DieGroup("D", replace(DIE, joules_per_sram_byte=1e-4), 1)], 1)
+    _, ledger = executed(hardware_of(small, (0, 1), mapped(small, group((0,), [[1.0]], [[1.0]]))))
+    passed = WEIGHTS_PROJECTION + WEIGHTS_HEAD + KV_READ + KV_WRITE + 2 * STATE
+    assert ledger.sram_j == {"D": pytest.approx(1e-4 * passed)}
+    assert ledger.die_j == pytest.approx(ledger.compute_j["D"] + 1e-4 * passed)
+
+
+def test_the_start_of_an_access_costs_what_the_slowest_die_of_a_group_needs() -> None:
+    perfect = PERFECT.default
+    costly = CalibrationSet(replace(perfect, kv_access_bytes=7.0), {"vector": replace(perfect, kv_access_bytes=300.0)})
+    dies = [DieGroup("D", DIE, 1), DieGroup("V", replace(DIE, name="lanes", style="vector"), 1)]
+    small = package(3, 1, dies, 1)
+    on = replace(group((0, 1), [[0.5, 0.5]], [[0.5, 0.5]]), die_groups=("D", "V"))
+    placed = PlacedHardware(Design(small, COLOCATED, placement=Placement((0, 1, 2))), mapped(small, on), costly, BF16)
+    assert placed.kv_access_bytes(on) == 300.0
+    assert placed.kv_access_bytes(replace(on, die_groups=("D",))) == 7.0
 
 
 @pytest.mark.parametrize("build", [one_die, three_in_a_row, square_of_replicas])

@@ -64,6 +64,7 @@ def test_every_metric_has_a_registered_name_and_a_sane_value() -> None:
     )
 
 
+@pytest.mark.slow
 def test_intervals_hold_their_metric() -> None:
     [result] = evaluate(design(), options=replace(OPTIONS, requests=200, replications=3))
     assert {"ttft_mean_s", "tpot_mean_s", "saturation_requests_per_s", "load"} <= set(result.intervals)
@@ -78,6 +79,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not() -> None:
     assert repr(evaluate(design())) != repr(evaluate(design(), seed=2))
 
 
+@pytest.mark.slow
 def test_designs_meet_the_same_requests_whatever_their_company() -> None:
     together = evaluate(design(4), design(8))
     assert repr(together) == repr([*evaluate(design(4)), *evaluate(design(8))])
@@ -89,6 +91,7 @@ def test_sampled_arrivals_are_offered_at_exactly_the_stated_rate() -> None:
     assert result.metrics["offered_requests_per_s"] == pytest.approx(0.5, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_larger_batch_limit_sustains_more() -> None:
     small, large = evaluate(design(2), design(16), options=replace(OPTIONS, requests=128))
     assert (small.metrics["saturation_requests_per_s"] or 0) < (large.metrics["saturation_requests_per_s"] or 0)

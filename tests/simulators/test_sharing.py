@@ -36,6 +36,7 @@ def test_two_jobs_with_a_small_share_each_on_a_third_jobs_resource() -> None:
     assert fair_speeds(np.array([[1.0], [0.2], [0.3]])) == pytest.approx([0.5, 1.0, 1.0])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_every_allocation_is_feasible_and_every_slowed_job_has_a_bottleneck(

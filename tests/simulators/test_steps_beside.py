@@ -48,6 +48,7 @@ def _run(system: System, offered: Requests, fast: bool) -> tuple[Log, Server]:
     return log, server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "batches"), [("nemotron-h-8b", 1), ("gpt-oss-20b", 1), ("nemotron-h-8b", 2)])
 def test_records_and_totals_are_those_of_single_steps_to_the_last_bit(model: str, batches: int) -> None:
     system, offered = _system(model, batches), _offered(120, 2.0, 3)

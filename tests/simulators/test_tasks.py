@@ -107,6 +107,7 @@ def test_every_request_is_served_once_and_leaping_changes_nothing(task_map: str,
         assert quick[1].preemptions > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_map", ["stealing", "fcfs"])
 def test_a_placed_design_serves_under_every_task_map(task_map: str) -> None:
     load = replace(load_workload("hydra-chat"), models=(load_model("nemotron-h-4b"),))

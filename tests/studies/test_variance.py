@@ -71,6 +71,7 @@ def test_a_factor_without_effect_has_a_total_index_of_exactly_zero():
     assert np.isnan(jansen(np.ones(3), np.ones(3), np.ones((2, 3)))[1]).all()
 
 
+@pytest.mark.slow
 def test_estimates_at_a_share_of_saturation_are_those_at_that_rate():
     space, calibration = load_space("small-9"), load_calibration("default")
     workload = load_workload("hydra-chat", ["model=jamba-tiny", "arrivals={process: poisson, rate: 1 req/s}"])
