@@ -21,7 +21,7 @@ from hydra_dse.estimator.table import EstimateTable, scatter
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_of, seen_by
 from hydra_dse.model.blocks import Model
-from hydra_dse.placement import place_design
+from hydra_dse.placement import place_designs
 from hydra_dse.profile import build_profile, kind_of
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation, Violation
@@ -64,10 +64,12 @@ def estimate_designs(
     for design in designs:
         check_reuse(design.policy, workload)
     parts: list[tuple[NDArray[np.int64], EstimateTable]] = []
-    placed: list[Design] = []
-    for row, design in enumerate(designs):
-        ready, violations = (design, ()) if design.placement is not None else place_design(design, models, seed)
-        placed.append(ready)
+    placed = list(designs)
+    without = [row for row, design in enumerate(designs) if design.placement is None]
+    for row, (ready, violations) in zip(
+        without, place_designs([designs[row] for row in without], models, seed), strict=True
+    ):
+        placed[row] = ready
         if violations:
             parts.append((np.array([row]), _unplaced(violations)))
     failed = {int(rows[0]) for rows, _ in parts}

@@ -1,11 +1,11 @@
-"""Communication-aware assignment of components to the slots of candidate layouts.
+"""Communication-aware assignment of components to the slots of candidate layouts, for many packages at once.
 
-1. Build a start in every layout at once: components in the order of their traffic to those placed already, each on the
-   slot of least added hop-bytes.
-2. Descend on hop-bytes by the best swap of two components of one kind, all layouts in parallel.  The change of every
-   swap comes from one matrix product: with `G = F · D`, swapping `i` and `j` adds
-   `G_ij + G_ji - G_ii - G_jj + 2 F_ij D_ij` (`F` symmetric traffic, `D` hops between the present slots).
+1. Build a start in every layout (`hydra_dse.placement.construct`).
+2. Descend on hop-bytes by the best swap of two components of one kind (`hydra_dse.placement.descent`).
 3. In the best layouts, descend on the full objective (`hydra_dse.placement.refine`).
+
+Packages of one graph and the same counts share their layouts and go through the first two steps together; the numbers
+of each are the same whatever it is placed with.
 
 Where memories route (no leaves) there is one layout and every swap is free; starts then come from the layouts that
 leaf memories would take, which spread the memories among the dies, beside the unrestricted one.
@@ -13,19 +13,28 @@ leaf memories would take, which spread the memories among the dies, beside the u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hydra_dse.placement.construct import constructed
+from hydra_dse.placement.descent import descend
 from hydra_dse.placement.patterns import Pattern, patterns
 from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem
 from hydra_dse.placement.refine import refine
 
 REFINED = 2  # layouts refined on the full objective
 SPREAD_STARTS = 5  # starts with spread memories where memories route
-_MAX_STEPS = 200
-_CLOSER = 1e-9
-_NEAR_CENTRE = 1e-6
+TOGETHER = 8  # packages in one step: their arrays stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """The best slots found, and their objective as a share of the traffic."""
+
+    slots: tuple[int, ...]
+    cost: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +45,59 @@ class _Start:
     allowed: BoolArray
 
 
-def assign(problem: Problem, candidates: tuple[Pattern, ...]) -> tuple[int, ...] | None:
-    """Return the slots of the best placement found over the layouts; None where no layout fits the components."""
-    starts = [_Start(pattern, slots_by_kind(problem, pattern)) for pattern in candidates]
-    if problem.fits is None:
-        starts += _spread(problem, candidates)
-        slots = _construct(problem, starts) if starts else np.empty((0, problem.count), dtype=np.int64)
-    else:
-        matches = [matched(problem, start.pattern, start.pattern.hops.sum(axis=0)[None, :]) for start in starts]
-        starts = [start for start, match in zip(starts, matches, strict=True) if match is not None]
-        slots = np.array([match for match in matches if match is not None], dtype=np.int64)
+def assign(problems: Sequence[Problem], candidates: tuple[Pattern, ...]) -> list[Assigned | None]:
+    """Return the best placement found over the layouts for each package; None where no layout fits the components.
+
+    Args:
+        problems: packages with the same counts of dies and stacks.
+        candidates: the layouts of their graph and counts.
+    """
+    found: list[Assigned | None] = []
+    for first in range(0, len(problems), TOGETHER):
+        some = problems[first : first + TOGETHER]
+        found += _on_grid(some, candidates) if some[0].fits is None else [_in_slots(one, candidates) for one in some]
+    return found
+
+
+def _on_grid(problems: Sequence[Problem], candidates: tuple[Pattern, ...]) -> list[Assigned | None]:
+    """Packages whose slots take any component."""
+    example = problems[0]
+    starts = [_Start(pattern, slots_by_kind(example, pattern)) for pattern in candidates]
+    starts += _spread(example, candidates)
+    if not starts:
+        return [None] * len(problems)
+    hops = np.stack([start.pattern.hops for start in starts])
+    flow = np.stack([problem.flow for problem in problems])
+    slots = constructed(flow, hops, np.stack([start.allowed for start in starts]))
+    slots = descend(flow, hops, slots, example.exchangeable)
+    shapes = [start.pattern for start in starts]
+    return [_refined(problem, shapes, rows) for problem, rows in zip(problems, slots, strict=True)]
+
+
+def _in_slots(problem: Problem, candidates: tuple[Pattern, ...]) -> Assigned | None:
+    """A package whose slots are of unlike size: components start on slots that they fit."""
+    matches = [(pattern, matched(problem, pattern, pattern.hops.sum(axis=0)[None, :])) for pattern in candidates]
+    starts = [(pattern, match) for pattern, match in matches if match is not None]
     if not starts:
         return None
-    slots = descend(problem, np.stack([start.pattern.hops for start in starts]), slots)
-    ranked = _by_cost(problem, starts, slots)[:REFINED]
-    slots = np.stack([refine(problem, starts[index].pattern, slots[index]) for index in ranked])
-    best = _by_cost(problem, [starts[index] for index in ranked], slots)[0]
-    return tuple(slots[best].tolist())
+    hops, slots = np.stack([pattern.hops for pattern, _ in starts]), np.array([[match for _, match in starts]])
+    slots = descend(problem.flow[None], hops, slots, problem.exchangeable, problem.fits)
+    return _refined(problem, [pattern for pattern, _ in starts], slots[0])
+
+
+def _refined(problem: Problem, shapes: Sequence[Pattern], slots: IntArray) -> Assigned:
+    """Refine the best layouts; `slots` of shape (layouts, components)."""
+    ranked = _by_cost(problem, shapes, slots)[:REFINED]
+    better = np.stack([refine(problem, shapes[index], slots[index]) for _, index in ranked])
+    cost, best = _by_cost(problem, [shapes[index] for _, index in ranked], better)[0]
+    return Assigned(tuple(better[best].tolist()), cost)
+
+
+def _by_cost(problem: Problem, shapes: Sequence[Pattern], slots: IntArray) -> list[tuple[float, int]]:
+    """Objective and number of each placement, best first."""
+    return sorted(
+        (problem.cost(shape, row), index) for index, (shape, row) in enumerate(zip(shapes, slots, strict=True))
+    )
 
 
 def _spread(problem: Problem, candidates: tuple[Pattern, ...]) -> list[_Start]:
@@ -65,11 +110,6 @@ def _spread(problem: Problem, candidates: tuple[Pattern, ...]) -> list[_Start]:
         _Start(candidates[0], _allowed(problem.graph.size, pattern, die))
         for pattern in patterns(problem.graph, problem.package.die_count, stacks)[:SPREAD_STARTS]
     ]
-
-
-def _by_cost(problem: Problem, starts: list[_Start], slots: IntArray) -> list[int]:
-    costs = [problem.cost(start.pattern, row) for start, row in zip(starts, slots, strict=True)]
-    return sorted(range(len(costs)), key=lambda index: (costs[index], index))
 
 
 def matched(problem: Problem, pattern: Pattern, wish: FloatArray) -> IntArray | None:
@@ -102,77 +142,3 @@ def _allowed(size: int, pattern: Pattern, in_core: BoolArray) -> BoolArray:
     allowed[1, pattern.core] = True
     allowed[0, pattern.leaves] = True
     return allowed[in_core.astype(np.int64)]
-
-
-def _construct(problem: Problem, starts: list[_Start]) -> IntArray:
-    """Place component after component in all layouts at once; shape (layouts, components)."""
-    hops = np.stack([start.pattern.hops for start in starts])
-    free = np.stack([start.allowed for start in starts])
-    used = np.asarray(free.any(axis=1))
-    # Hop-bytes a component would add on each slot; a trace of the distance to all others breaks ties to the centre.
-    remote = np.einsum("lab,lb->la", hops, used) * _NEAR_CENTRE
-    added = np.repeat(remote[:, None, :], problem.count, axis=1)
-    slots = np.zeros((len(starts), problem.count), dtype=np.int64)
-    layouts = np.arange(len(starts))
-    for component in _order(problem.flow):
-        options = np.where(free[:, component], added[:, component], np.inf)
-        chosen = options.argmin(axis=1)
-        slots[:, component] = chosen
-        free[layouts, :, chosen] = False
-        added += problem.flow[component][None, :, None] * hops[layouts, chosen][:, None, :]
-    return slots
-
-
-def _order(flow: FloatArray) -> list[int]:
-    """Order components by traffic to those before them, the busiest first (Prim's order)."""
-    attached = flow.sum(axis=1) * 1e-3
-    order = []
-    for _ in range(len(flow)):
-        component = int(attached.argmax())
-        order.append(component)
-        attached += flow[component]
-        attached[component] = -np.inf
-    return order
-
-
-def descend(problem: Problem, hops: FloatArray, slots: IntArray) -> IntArray:
-    """Swap components of one kind in every layout while hop-bytes fall.
-
-    Args:
-        problem: the components and their traffic.
-        hops: shape (layouts, slots, slots).
-        slots: shape (layouts, components); not changed.
-    """
-    slots = slots.copy()
-    active = np.arange(len(slots))
-    forbidden = ~problem.exchangeable
-    for _ in range(_MAX_STEPS):
-        change = hop_change(problem.flow, hops[active], slots[active])
-        change[:, forbidden] = np.inf
-        if problem.fits is not None:
-            change[~_fit_after_swap(problem.fits, slots[active])] = np.inf
-        flat = change.reshape(len(active), -1)
-        best = flat.argmin(axis=1)
-        better = flat[np.arange(len(active)), best] < -_CLOSER
-        active, best = active[better], best[better]
-        if not len(active):
-            break
-        first, second = best // problem.count, best % problem.count
-        slots[active, first], slots[active, second] = slots[active, second], slots[active, first]
-    return slots
-
-
-def _fit_after_swap(fits: BoolArray, slots: IntArray) -> BoolArray:
-    there = fits[np.arange(len(fits))[None, :, None], slots[:, None, :]]
-    both: BoolArray = there & there.swapaxes(-1, -2)
-    return both
-
-
-def hop_change(flow: FloatArray, hops: FloatArray, slots: IntArray) -> FloatArray:
-    """Change of hop-bytes by every swap, shape (layouts, components, components)."""
-    layouts = np.arange(len(slots))[:, None, None]
-    between = hops[layouts, slots[:, :, None], slots[:, None, :]]
-    moved = flow @ between
-    own = np.diagonal(moved, axis1=-2, axis2=-1)
-    change: FloatArray = moved + moved.swapaxes(-1, -2) - own[:, :, None] - own[:, None, :] + 2.0 * flow * between
-    return change

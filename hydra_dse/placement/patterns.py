@@ -64,6 +64,11 @@ class Pattern:
         size = len(self.topology.slots)
         return np.ascontiguousarray(self.routes.incidence.T, dtype=np.float32).reshape(size, size, -1)
 
+    def paths(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Links between the components on some slots, shape (components, components, links)."""
+        size, _, links = self.pair_links.shape
+        return self.pair_links.reshape(size * size, links).take(slots[:, None] * size + slots, axis=0)
+
 
 @lru_cache(maxsize=256)
 def patterns(graph: Graph, core_count: int, leaf_count: int) -> tuple[Pattern, ...]:

@@ -17,11 +17,12 @@ from hydra_dse.hardware.fabric import part_components, part_slots
 from hydra_dse.mapping import reference_traffic, residents_of, seen_by, token
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.added import slots_of
-from hydra_dse.placement.assignment import assign
+from hydra_dse.placement.assignment import Assigned, assign
 from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
 from hydra_dse.placement.legality import placement_violations, room_violations, unplaceable
 from hydra_dse.placement.patterns import patterns
 from hydra_dse.placement.problem import FloatArray, IntArray, Problem
+from hydra_dse.placement.region import Graph
 from hydra_dse.placement.repair import repaired
 from hydra_dse.results import Violation
 
@@ -67,10 +68,10 @@ def place(
         return Outcome(None, violations)
     if algorithm == "explicit":
         return _explicit(problem, slots)
+    if algorithm == "communication_aware":
+        return _communication_aware([problem])[0]
     if added is not None:
         chosen = _mended(problem, slots_of(added, problem, algorithm))
-    elif algorithm == "communication_aware":
-        chosen = _communication_aware(problem)
     else:
         chosen = _baseline(problem, algorithm, seed)
     if chosen is None:
@@ -134,8 +135,24 @@ def _checked_traffic(package: Package, traffic: ArrayLike) -> FloatArray:
     return matrix
 
 
-def _communication_aware(problem: Problem) -> tuple[int, ...] | None:
-    return assign(problem, patterns(problem.graph, problem.core_count, problem.leaf_count))
+def _communication_aware(problems: Sequence[Problem]) -> list[Outcome]:
+    """Outcomes of packages that have room: those of one graph and the same counts are placed together."""
+    groups: dict[tuple[Graph, int, int, int], list[int]] = {}
+    for index, problem in enumerate(problems):
+        counts = problem.core_count, problem.leaf_count, problem.package.die_count
+        groups.setdefault((problem.graph, *counts), []).append(index)
+    outcomes: dict[int, Outcome] = {}
+    for (graph, cores, leaves, _), rows in groups.items():
+        mine = [problems[row] for row in rows]
+        for row, problem, found in zip(rows, mine, assign(mine, patterns(graph, cores, leaves)), strict=True):
+            outcomes[row] = _found(problem, found)
+    return [outcomes[row] for row in range(len(problems))]
+
+
+def _found(problem: Problem, found: Assigned | None) -> Outcome:
+    if found is None:
+        return Outcome(None, unplaceable(problem))
+    return Outcome(Placement(found.slots, "communication_aware"), (), found.cost * problem.scale)
 
 
 def _baseline(problem: Problem, algorithm: str, seed: int) -> tuple[int, ...] | None:
@@ -179,18 +196,37 @@ def place_design(design: Design, model: Model | Sequence[Model], seed: int) -> t
     Results are shared by designs that differ only in what neither traffic nor routes depend on (link bandwidth, batch
     limit, token budget, policy details), in the order-independent way: the traffic is the same for all of them.
     """
-    explicit = design.placement_algorithm == "explicit"
-    if explicit and design.placement is None:
-        raise InputError(Fault("a design with explicit placement needs the slot of every component"))
-    slots = design.placement.slots if explicit and design.placement is not None else None
+    return place_designs([design], model, seed)[0]
+
+
+def place_designs(
+    designs: Sequence[Design], model: Model | Sequence[Model], seed: int
+) -> list[tuple[Design, tuple[Violation, ...]]]:
+    """`place_design` of many designs: those with the same counts are placed together, with the same results."""
     models = (model,) if isinstance(model, Model) else tuple(model)
-    key = (*_key(design, models, seed), slots)
-    outcome = _CACHE.get(key)
-    if outcome is None:
-        outcome = _place(design, models, seed, slots)
-        _CACHE[key] = outcome
+    given = [_given(design) for design in designs]
+    keys = [(*_key(design, models, seed), slots) for design, slots in zip(designs, given, strict=True)]
+    outcomes = {key: _CACHE[key] for key in keys if key in _CACHE}
+    missing = {key: row for row, key in reversed(list(enumerate(keys))) if key not in outcomes}
+    rows = sorted(missing.values())
+    found = _placed([designs[row] for row in rows], models, seed, [given[row] for row in rows])
+    for row, outcome in zip(rows, found, strict=True):
+        outcomes[keys[row]] = _CACHE[keys[row]] = outcome
         if len(_CACHE) > _CACHE_SIZE:
             _CACHE.popitem(last=False)
+    return [_with(design, outcomes[key]) for design, key in zip(designs, keys, strict=True)]
+
+
+def _given(design: Design) -> tuple[int, ...] | None:
+    """The slots of an explicit placement."""
+    if design.placement_algorithm != "explicit":
+        return None
+    if design.placement is None:
+        raise InputError(Fault("a design with explicit placement needs the slot of every component"))
+    return design.placement.slots
+
+
+def _with(design: Design, outcome: Outcome) -> tuple[Design, tuple[Violation, ...]]:
     if outcome.placement is None:
         return design, outcome.violations
     return replace(design, placement=outcome.placement), ()
@@ -201,16 +237,30 @@ def forget_placements() -> None:
     _CACHE.clear()
 
 
-def _place(design: Design, models: tuple[Model, ...], seed: int, slots: tuple[int, ...] | None) -> Outcome:
-    violations = room_of(design.package)
-    if violations:
-        return Outcome(None, violations)
+def _placed(
+    designs: Sequence[Design], models: tuple[Model, ...], seed: int, given: Sequence[tuple[int, ...] | None]
+) -> list[Outcome]:
+    """Outcomes of designs; communication-aware ones of one package are placed together."""
+    found: dict[int, Outcome] = {}
+    together: dict[int, Problem] = {}
+    for row, (design, slots) in enumerate(zip(designs, given, strict=True)):
+        violations = room_of(design.package)
+        if violations:
+            found[row] = Outcome(None, violations)
+        elif design.placement_algorithm == "communication_aware" and not design.package.parts:
+            together[row] = Problem(design.package, _checked_traffic(design.package, _demand(design, models)))
+        else:
+            found[row] = place(design.package, _demand(design, models), design.placement_algorithm, seed, slots)
+    found |= zip(together, _communication_aware(list(together.values())), strict=True)
+    return [found[row] for row in range(len(designs))]
+
+
+def _demand(design: Design, models: tuple[Model, ...]) -> FloatArray:
+    """Bytes of one request of each model from component to component."""
     if len(models) == 1:
-        demand = reference_traffic(seen_by(design, models[0]), models[0])
-    else:
-        first, *others = [reference_traffic(part.design, part.model) for part in residents_of(design, models)]
-        demand = first + sum(others)
-    return place(design.package, demand, design.placement_algorithm, seed, slots)
+        return reference_traffic(seen_by(design, models[0]), models[0])
+    first, *others = [reference_traffic(part.design, part.model) for part in residents_of(design, models)]
+    return first + sum(others)
 
 
 def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, ...]:

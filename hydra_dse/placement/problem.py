@@ -114,7 +114,7 @@ class Problem:
 
     def loads(self, pattern: Pattern, slots: IntArray) -> NDArray[np.float32]:
         """Share of the traffic on each link, shape (links,)."""
-        loads: NDArray[np.float32] = np.einsum("ijl,ij->l", pattern.pair_links[slots[:, None], slots], self.shares)
+        loads: NDArray[np.float32] = np.einsum("ijl,ij->l", pattern.paths(slots), self.shares)
         return loads
 
     def cost(self, pattern: Pattern, slots: IntArray) -> float:

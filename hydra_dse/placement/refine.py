@@ -36,12 +36,12 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
         return slots
     slots = slots.copy()
     swaps = Swaps(problem.shares, first, second, len(pattern.routes.links))
-    paths = pattern.pair_links[slots[:, None], slots]
+    paths = pattern.paths(slots)
     loads = np.einsum("ijl,ij->l", paths, problem.shares)
     cost = float(smooth_cost(loads))
     for _ in range(MAX_SWAPS):
         swapped = swaps.loads(paths, loads)
-        costs = smooth_cost(swapped)
+        costs = swaps.smooth_costs()
         if problem.fits is not None:
             costs[~_both_fit(problem.fits, slots, first, second)] = np.inf
         best = int(costs.argmin())
@@ -56,7 +56,14 @@ def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
 
 
 class Swaps:
-    """`loads_after_swaps` of one traffic again and again: the same sums in the same order, in arrays that stay."""
+    """Link loads after every swap of `first[m]` and `second[m]`, by the formula of the module, in arrays that stay.
+
+    Args:
+        shares: traffic, shape (components, components).
+        first: one component of each swap.
+        second: the other.
+        links: number of links.
+    """
 
     def __init__(self, shares: Float32Array, first: IntArray, second: IntArray, links: int) -> None:
         count = len(shares)
@@ -68,56 +75,40 @@ class Swaps:
         self._sum, self._part = np.empty((2, len(first), links), dtype=np.float32)
 
     def loads(self, paths: Float32Array, loads: Float32Array) -> Float32Array:
-        """Link loads after each swap, shape (swaps, links); overwritten by the next call."""
+        """Link loads after each swap, shape (swaps, links); overwritten by the next call.
+
+        Args:
+            paths: `K` of the module, shape (components, components, links).
+            loads: present loads, shape (links,).
+        """
         np.matmul(self._shares, paths, out=self._moved)
         np.matmul(self._turned, paths.swapaxes(0, 1), out=self._more)
         self._moved += self._more
         flat, moved = (table.reshape(-1, table.shape[2]) for table in (paths, self._moved))
         found, part = self._sum, self._part
-        np.take(flat, self._there, axis=0, out=found, mode="clip")
-        found += np.take(flat, self._back, axis=0, out=part, mode="clip")
+        flat.take(self._there, 0, found, "clip")
+        found += flat.take(self._back, 0, part, "clip")
         found *= self._both
-        found += np.take(moved, self._back, axis=0, out=part, mode="clip")
-        found += np.take(moved, self._there, axis=0, out=part, mode="clip")
+        found += moved.take(self._back, 0, part, "clip")
+        found += moved.take(self._there, 0, part, "clip")
         for own in self._own:
-            found -= np.take(moved, own, axis=0, out=part, mode="clip")
+            found -= moved.take(own, 0, part, "clip")
         found += loads
         return found
 
-
-def loads_after_swaps(
-    shares: Float32Array, paths: Float32Array, loads: Float32Array, first: IntArray, second: IntArray
-) -> Float32Array:
-    """Return the link loads after each swap of `first[m]` and `second[m]`, shape (swaps, links).
-
-    Args:
-        shares: traffic, shape (components, components).
-        paths: `K` of the module, shape (components, components, links).
-        loads: present loads, shape (links,).
-        first: one component of each swap.
-        second: the other.
-    """
-    moved = shares @ paths
-    moved += shares.T @ paths.swapaxes(0, 1)
-    own = moved[np.arange(len(shares)), np.arange(len(shares))]
-    between = paths[first, second]
-    between += paths[second, first]
-    between *= (shares + shares.T)[first, second, None]
-    between += moved[second, first]
-    between += moved[first, second]
-    between -= own[first]
-    between -= own[second]
-    between += loads
-    return between
+    def smooth_costs(self) -> Float32Array:
+        """`smooth_cost` of the loads last returned, shape (swaps,)."""
+        return smooth_cost(self._sum, self._part)
 
 
-def smooth_cost(loads: Float32Array) -> Float32Array:
-    """Mean link load + λ · 8-norm of the link loads, over the last axis."""
-    power = np.square(loads)
+def smooth_cost(loads: Float32Array, room: Float32Array | None = None) -> Float32Array:
+    """Mean link load + λ · 8-norm of the link loads, over the last axis; `room` is overwritten."""
+    power = np.square(loads, out=room)
     np.square(power, out=power)
     np.square(power, out=power)
-    mean = loads.sum(axis=-1) / loads.shape[-1]  # what `mean` does, without its checks
-    cost: Float32Array = mean + WORST_LINK_WEIGHT * np.sqrt(np.sqrt(np.sqrt(power.sum(axis=-1))))
+    mean = np.add.reduce(loads, axis=-1) / loads.shape[-1]  # what `mean` does, without its checks
+    norm = np.sqrt(np.sqrt(np.sqrt(np.add.reduce(power, axis=-1))))
+    cost: Float32Array = mean + WORST_LINK_WEIGHT * norm
     return cost
 
 
