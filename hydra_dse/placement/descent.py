@@ -26,7 +26,7 @@ def descend(
         exchangeable: pairs of components that may change places, shape (components, components).
         fits: whether a component fits a slot, shape (components, slots); by default all do.
     """
-    packages, layouts, count = slots.shape
+    layouts, count = slots.shape[1:]
     found = slots.reshape(-1, count).copy()
     active = np.arange(len(found))
     here, flows = found.copy(), np.repeat(flow, layouts, axis=0)

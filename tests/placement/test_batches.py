@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shipped_points import points_of
 
 from hydra_dse.config import load_model, load_space
 from hydra_dse.design.nouns import Design
@@ -61,7 +62,7 @@ def test_packages_that_fit_no_layout_have_no_slots() -> None:
 def mixed() -> list[Design]:
     """Designs of a shipped space with every count of stacks, some twice and some with too many."""
     space = load_space("hydra-24")
-    points = list(space.points())
+    points = list(points_of(space))
     chosen = [points[index] for index in np.linspace(0, len(points) - 1, 9).astype(int)]
     return [space.build(point) for point in (*chosen, chosen[2], chosen[0])]
 
