@@ -67,7 +67,8 @@ class Pattern:
     def paths(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Links between the components on some slots, shape (components, components, links)."""
         size, _, links = self.pair_links.shape
-        return self.pair_links.reshape(size * size, links).take(slots[:, None] * size + slots, axis=0)
+        found: NDArray[np.float32] = self.pair_links.reshape(size * size, links).take(slots[:, None] * size + slots, 0)
+        return found
 
 
 @lru_cache(maxsize=256)
