@@ -49,6 +49,11 @@ class Archive:
         names = (*self.identities, *(identities[index] for index in good.tolist()))
         self._keep_best(names, np.concatenate([self.losses, losses[good]]), np.concatenate([self.rows, rows[good]]))
 
+    @property
+    def reference(self) -> FloatArray | None:
+        """Where hypervolumes end, on the objectives' scale; None while nothing is feasible."""
+        return self._reference
+
     def hypervolume(self) -> float | None:
         """Hypervolume on the objectives' scale below a reference that was fixed when the first batch came.
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from hydra_dse.rng import derive
 from hydra_dse.search.offspring import Offspring, Parent
 from hydra_dse.search.outer import OuterPoint, OuterSpace
+from hydra_dse.search.pareto import IntArray
 from hydra_dse.search.variants import Candidate, Variants
 
 _DESIGNS_PER_VARIANT = 1000
 _MOST_VARIANTS = 8
 _ATTEMPTS = 20
+_POOL = 400
+"""Children among which foresight chooses."""
 _OF_THE_SAMPLER = 4
 """One outer point in so many is what the sampler proposes."""
 
@@ -33,18 +39,33 @@ class Breeder:
         self._space, self._variants, self._seed = space, variants, seed
         self._offspring = Offspring(space, seed)
         self._taken: set[Parent] = set()
+        self._parents: Sequence[Parent] = ()
+        self._preferred: deque[Parent] = deque()
+        self._started = 0
 
-    def start(self) -> None:
-        """Begin a generation."""
-        self._taken.clear()
-
-    def candidate(
-        self, parents: Sequence[Parent], proposed: OuterPoint, place: int, key: str, budget: int
-    ) -> Candidate | None:
-        """An outer point with unknown variants: a child of the parents, or what the sampler proposed.
+    def start(self, parents: Sequence[Parent], foresight: Callable[[IntArray], list[int]] | None) -> None:
+        """Begin a generation.
 
         Args:
             parents: designs of the front, those preferred first; none before the first generation is scored.
+            foresight: orders children by their promise; None while nothing can be told of them.
+        """
+        self._taken.clear()
+        self._parents = parents
+        pool = self._pool() if foresight is not None and parents else []
+        self._preferred.clear()
+        if foresight is not None and pool:
+            genes = np.stack([self._offspring.genes(child) for child in pool])
+            self._preferred.extend(pool[row] for row in foresight(genes))
+
+    def genes(self, candidate: Candidate) -> IntArray:
+        """Choices (designs, parameters) of a candidate's designs."""
+        return np.stack([self._offspring.genes((candidate.outer, variant)) for variant in candidate.variants])
+
+    def candidate(self, proposed: OuterPoint, place: int, key: str, budget: int) -> Candidate | None:
+        """An outer point with unknown variants: a child of the parents, or what the sampler proposed.
+
+        Args:
             proposed: the sampler's outer point.
             place: of the candidate in its generation.
             key: of the draws, unique in a search.
@@ -53,9 +74,11 @@ class Breeder:
         Returns:
             None where every attempt led to known designs or out of the space.
         """
-        bred = parents if place % _OF_THE_SAMPLER else ()
+        bred = self._parents if place % _OF_THE_SAMPLER else ()
         for attempt in range(_ATTEMPTS):
-            if bred:
+            if bred and self._preferred:
+                outer, variant = self._preferred.popleft()
+            elif bred:
                 outer, variant = self._offspring.child(bred, key, attempt)
             else:
                 outer = self._space.repaired(proposed)
@@ -69,3 +92,13 @@ class Breeder:
                 self._taken.update((outer, index) for index, _ in points)
                 return Candidate(outer, tuple(index for index, _ in points), tuple(done for _, done in points))
         return None
+
+    def _pool(self) -> list[Parent]:
+        """Distinct children inside the space whose design is not known."""
+        self._started += 1
+        children = self._offspring.children(self._parents, _POOL, f"pool/{self._started}")
+        return [
+            (outer, variant)
+            for outer, variant in dict.fromkeys(children)
+            if self._space.inside(outer) and self._variants.missing(outer, [variant])
+        ]

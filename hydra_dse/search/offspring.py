@@ -14,6 +14,7 @@ import numpy as np
 
 from hydra_dse.rng import derive
 from hydra_dse.search.outer import OuterPoint, OuterSpace, is_ordered
+from hydra_dse.search.pareto import IntArray
 
 Parent = tuple[OuterPoint, int]
 """An outer point and the variant in its inner grid."""
@@ -33,7 +34,7 @@ class Offspring:
         self._space, self._seed = space, seed
         self._outer = len(space.outer)
         self._sizes = np.array([len(parameter.choices) for parameter in parameters], dtype=np.int64)
-        self._ordered = [is_ordered(parameter) for parameter in parameters]
+        self._ordered = np.array([is_ordered(parameter) for parameter in parameters])
         self._inner_shape = tuple(self._sizes[self._outer :].tolist()) or (1,)
 
     def child(self, parents: Sequence[Parent], key: object, boldness: int = 0) -> Parent:
@@ -44,17 +45,20 @@ class Offspring:
             key: of the draw, unique in a search.
             boldness: how many more parameters change, for when children are known already.
         """
+        return self.children(parents, 1, key, boldness)[0]
+
+    def children(self, parents: Sequence[Parent], count: int, key: object, boldness: int = 0) -> list[Parent]:
+        """Return `count` children as `child` makes them, drawn together; some may be alike."""
         rng = derive(self._seed, "offspring", key, boldness)
-        first = self._genes(parents[int(rng.integers(len(parents), size=2).min())])
-        second = self._genes(parents[int(rng.integers(len(parents)))])
-        mixed = (rng.random(len(first)) < 0.5) & (rng.random() < _CROSSED)
-        genes = np.where(mixed, second, first)
-        changed = rng.random(len(genes)) < (_CHANGES + boldness) / len(genes)
-        if not changed.any() and (np.array_equal(genes, first) or np.array_equal(genes, second)):
-            changed[int(rng.integers(len(genes)))] = True
-        for place in np.flatnonzero(changed).tolist():
-            genes[place] = self._changed(int(genes[place]), place, rng)
-        return self._parent(genes)
+        genes = np.stack([self.genes(parent) for parent in parents])
+        first = genes[rng.integers(len(parents), size=(count, 2)).min(axis=1)]
+        second = genes[rng.integers(len(parents), size=count)]
+        mixed = (rng.random(first.shape) < 0.5) & (rng.random((count, 1)) < _CROSSED)
+        born = np.where(mixed, second, first)
+        changed = rng.random(born.shape) < (_CHANGES + boldness) / born.shape[1]
+        copies = ~changed.any(axis=1) & ((born == first).all(axis=1) | (born == second).all(axis=1))
+        changed[copies, rng.integers(born.shape[1], size=count)[copies]] = True
+        return [self._parent(row) for row in np.where(changed, self._changed(born, rng), born)]
 
     def near(self, variant: int, count: int, key: object) -> list[int]:
         """Return up to `count` variants of the inner grid near one of them, itself first."""
@@ -63,21 +67,22 @@ class Offspring:
         apart = np.abs(np.indices(self._inner_shape).reshape(len(here), -1).T - here).sum(axis=1)
         return [int(one) for one in np.lexsort((rng.random(len(apart)), apart))[:count]]
 
-    def _genes(self, parent: Parent) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def genes(self, parent: Parent) -> IntArray:
+        """Index of the choice of every parameter, outer ones first."""
         inner = np.unravel_index(parent[1], self._inner_shape)[: len(self._sizes) - self._outer]
         return np.array([*parent[0], *(int(index) for index in inner)], dtype=np.int64)
 
-    def _parent(self, genes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Parent:
+    def _parent(self, genes: IntArray) -> Parent:
         inner = tuple(genes[self._outer :].tolist()) or (0,)
         outer = self._space.repaired(tuple(genes[: self._outer].tolist()))
         return outer, int(np.ravel_multi_index(inner, self._inner_shape))
 
-    def _changed(self, index: int, place: int, rng: np.random.Generator) -> int:
-        size = int(self._sizes[place])
-        if size == 1:
-            return index
-        if not self._ordered[place]:
-            return (index + int(rng.integers(1, size))) % size
-        step = int(rng.geometric(1 - _LONGER_STEP)) * (1 if rng.random() < 0.5 else -1)
-        moved = min(max(index + step, 0), size - 1)
-        return moved if moved != index else index - (1 if step > 0 else -1)
+    def _changed(self, genes: IntArray, rng: np.random.Generator) -> IntArray:
+        """Other choices for all genes (children, parameters): numbers by a step or a few, words by any other."""
+        last = self._sizes - 1
+        words = (genes + 1 + np.floor(rng.random(genes.shape) * last).astype(np.int64)) % self._sizes
+        down = rng.random(genes.shape) < 0.5
+        steps = rng.geometric(1 - _LONGER_STEP, size=genes.shape) * np.where(down, -1, 1)
+        moved = np.clip(genes + steps, 0, last)
+        back = np.clip(genes + np.where(down, 1, -1), 0, last)  # from the last choice the other way
+        return np.where(self._ordered, np.where(moved != genes, moved, back), words)
