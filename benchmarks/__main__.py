@@ -135,7 +135,7 @@ def operator_level() -> dict[str, Figure]:
     from simulators.iteration import Attended, Composition
     from simulators.noi.flows import FlowNetwork
     from simulators.package import PlacedHardware
-    from simulators.package.execution import run_alone
+    from simulators.package.alone import run_alone
     from simulators.package.program import PoolProgram
     from simulators.package.reuse import BlockReuse
 

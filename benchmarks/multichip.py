@@ -35,7 +35,7 @@ from hydra_dse.placement import place_design
 from simulators.iteration import Attended, Composition
 from simulators.noi.flows import FlowNetwork
 from simulators.package import PlacedHardware
-from simulators.package.execution import run_alone
+from simulators.package.alone import run_alone
 from simulators.package.operators import OperatorCost
 
 DESIGNS = Path(__file__).resolve().parent / "multichip_designs"

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator import latencies
 from hydra_dse.estimator.arrays import bounded, side_by_side
-from hydra_dse.estimator.chain import Burstiness, PoolState, limited_sharing, peaked, service_seen
+from hydra_dse.estimator.chain import service_seen
 from hydra_dse.estimator.disaggregated_tables import Tables, capacity_of, saturation_of, tables_of
-from hydra_dse.estimator.iteration import PrefillTimes, chunk_batch
+from hydra_dse.estimator.iteration import chunk_batch
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
-from hydra_dse.estimator.phased_chain import Waiting, phased_sharing
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.shortest_first import ordered
 from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.stages import Entry, Stream, held_back, parked
+from hydra_dse.estimator.tandem import Balance, balance
 from hydra_dse.estimator.transfers import handed_over_per_s, handed_over_s
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
@@ -32,205 +32,6 @@ from hydra_dse.profile.nouns import ServiceProfile
 FloatArray = NDArray[np.float64]
 
 JUST_BELOW = 0.998
-
-
-@dataclass(frozen=True)
-class Balance:
-    """The fixed point of both pools at one rate.
-
-    Attributes:
-        step_s: decode iteration slowed by prefill, mean over time; beside: speed of decode beside a prefill iteration.
-        prompts: times of prompts slowed by decode.
-        places: waiting places of finished prompts; held: mean number of prompts that wait beyond them to start.
-        burst: `(c_a² + 1)/2` of the prompts that prefill finishes.
-    """
-
-    rate: FloatArray
-    queue: PromptQueue
-    decode: PoolState
-    step_s: FloatArray
-    beside: FloatArray
-    prompts: PrefillTimes
-    places: FloatArray
-    held: FloatArray
-    burst: FloatArray | float = 1.0
-
-
-def balance(
-    tables: Tables,
-    rate: FloatArray,
-    lengths: LengthMoments,
-    arrival_scv: float,
-    shortest_first: bool = False,
-    transient: Transient | None = None,
-    phases: Phases | None = None,
-    saturation: FloatArray | None = None,
-) -> Balance:
-    """Solve both pools: each one's slowdown by the other needs the other's busy share."""
-    prompts, between = tables.prompts, tables.contention
-    decoding = max(lengths.decoding_share, 1e-9)
-    joining = rate * decoding
-    offered, horizon = None, 0.0
-    for _ in range(3):
-        queue = prompt_queue(
-            rate[:, None],
-            prompts,
-            lengths,
-            arrival_scv,
-            shortest_first=shortest_first,
-            phases=phases,
-            own_engine=True,
-        )
-        full = queue.full_share
-        beside = (1.0 - full) * between.decode_single + full * between.decode_packed
-        busy = np.minimum(queue.busy, 1.0)
-        step_s = tables.step_s / (1.0 - busy + busy * beside)
-        residence = residence_of(tables, step_s, lengths)
-        life_s = _typical(tables, joining, residence)
-        burst = burstiness(queue, life_s, lengths, np.full(len(rate), arrival_scv), tables.work_scv)
-        if phases is not None:
-            burst = replace(
-                phased(phases, joining, life_s, residence[:, -1], tables, queue, lengths), within=burst.spread
-            )
-        if transient is not None:
-            # Decode gets what prefill lets through.
-            through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
-            offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
-        # Prompts that decode holds back run packed, which leaves it more: it cannot be overloaded before the tandem is.
-        load = joining * tables.nodes.time_at_each(residence, tables.limit) / tables.limit
-        if saturation is not None:
-            load = np.minimum(load, (1.0 + rate / saturation) / 2.0)
-        if phases is not None and transient is None and saturation is not None:
-            decode = _modulated(tables, queue, beside, burst, joining, phases, lengths, saturation)
-        else:
-            decode = limited_sharing(
-                joining, tables.nodes, residence, tables.limit, burst, load, offered=offered, horizon_per_s=horizon
-            )
-        prompts = slowed(tables, decode.at_nodes)
-    if transient is not None:
-        life_s = decode.in_service / joining
-        queue = prompt_queue(
-            rate[:, None],
-            prompts,
-            lengths,
-            arrival_scv,
-            shortest_first=shortest_first,
-            transient=transient,
-            life_s=life_s,
-            own_engine=True,
-        )
-        if queue.dispersion is not None:
-            burst = peaked(burst, queue.dispersion)
-            decode = limited_sharing(
-                joining, tables.nodes, residence, tables.limit, burst, offered=offered, horizon_per_s=horizon
-            )
-    capacity = tables.capacity
-    held = capacity.held_back(decode)
-    return Balance(rate, queue, decode, step_s, beside, prompts, capacity.places, held, burst.blocking)
-
-
-def _modulated(
-    tables: Tables,
-    queue: PromptQueue,
-    beside: FloatArray,
-    burst: Burstiness,
-    joining: FloatArray,
-    phases: Phases,
-    lengths: LengthMoments,
-    saturation: FloatArray,
-) -> PoolState:
-    """Decode under arrivals in phases: prefill slows it the more the more prompts a phase brings.
-
-    Behind the places for finished prompts prefill pauses, and both pools complete what they can at most.
-    """
-    rate = joining / max(lengths.decoding_share, 1e-9)
-    reaching = through_prefill(phases, rate, tables.prompts, lengths)
-    residences = []
-    for phase in (0, 1):
-        busy = np.minimum(queue.busy * reaching.relative[:, phase, None], 1.0)
-        residences.append(residence_of(tables, tables.step_s / (1.0 - busy + busy * beside), lengths))
-    first, second = (tables.nodes.time_at(each, tables.limit[:, None])[:, 0] for each in residences)
-    waiting = Waiting(tables.capacity.places + tables.capacity.tooth, first, second)
-    load = np.minimum(rate / saturation, 1.0)
-    return phased_sharing(
-        joining, tables.nodes, (residences[0], residences[1]), tables.limit, burst, load, reaching, waiting
-    )
-
-
-def through_prefill(phases: Phases, rate: FloatArray, prompts: PrefillTimes, lengths: LengthMoments) -> Phases:
-    """The phases as decode sees them: a busy one brings no more than prefill completes, the rest comes after it.
-
-    Some requests end with their first token, so that fewer join in the time of a phase.
-    """
-    most = 1.0 / (lengths.prompt * prompts.token_s[:, 0] * rate)
-    return phases.bounded(np.maximum(most, 1.0), 1.0 / max(lengths.decoding_share, 1e-9))
-
-
-def slowed(tables: Tables, at_nodes: FloatArray) -> PrefillTimes:
-    """Times of prompts beside the decode batches met on average."""
-    between, idle = tables.contention, at_nodes[:, :1]
-    single = idle + (at_nodes[:, 1:] / between.prefill_single).sum(axis=1, keepdims=True)
-    packed = idle + (at_nodes[:, 1:] / between.prefill_packed).sum(axis=1, keepdims=True)
-    sizes = np.maximum(idle + (single - idle) * between.by_size, 1.0)[:, None, :]
-    alone = tables.prompts
-    return PrefillTimes(
-        alone.alone_s * sizes,
-        alone.iterations,
-        alone.last_s * sizes,
-        alone.full_s * packed,
-        alone.shared_s * single,
-        alone.budget,
-    )
-
-
-def residence_of(tables: Tables, step_s: FloatArray, lengths: LengthMoments) -> FloatArray:
-    """Time in the decode pool; half an iteration to join a running batch that is not full."""
-    batch = tables.nodes.batch
-    joins = np.where(batch < tables.limit[:, None], 0.5 * (1.0 - 1.0 / batch), 0.0)
-    return np.asarray((lengths.decode + joins) * step_s)
-
-
-def _typical(tables: Tables, joining: FloatArray, residence_s: FloatArray) -> FloatArray:
-    """Residence at the batch that it brings about itself, (n,)."""
-    batch = np.ones_like(joining)
-    for _ in range(4):
-        life = tables.nodes.at_each(residence_s, batch)
-        batch = bounded(joining * life, 1.0, np.maximum(tables.limit, 1.0))
-    return life
-
-
-def burstiness(
-    queue: PromptQueue, life_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray, work_scv: FloatArray
-) -> Burstiness:
-    """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it."""
-    relaxation = queue.service_s[:, 0] / np.maximum(1.0 - queue.busy[:, 0], 1e-3) ** 2
-    smooth = relaxation / (relaxation + life_s)
-    prompt_scv = lengths.prompt2 / lengths.prompt**2 - 1.0
-    scv = (1.0 - smooth) * arrival_scv + smooth * np.minimum(prompt_scv, np.maximum(arrival_scv, 1.0))
-    spread = np.maximum(1.0 + (scv - 1.0) * lengths.overlap, 0.1)
-    none = np.zeros_like(scv)
-    blocking = np.maximum((scv + 1.0) / 2.0, 0.3)
-    return Burstiness(spread, scv, blocking, work_scv, none, none)
-
-
-def phased(
-    phases: Phases,
-    joining: FloatArray,
-    life_s: FloatArray,
-    full_s: FloatArray,
-    tables: Tables,
-    queue: PromptQueue,
-    lengths: LengthMoments,
-) -> Burstiness:
-    """Slots see what phases change within a life, the queue before them what they change while it lasts.
-
-    Lives are those at a typical and at a full batch.
-    """
-    each = full_s / tables.limit
-    own = tables.work_scv
-    slots = burstiness(queue, life_s, lengths, phases.scv_in(joining, life_s), own)
-    before = burstiness(queue, full_s, lengths, phases.scv_before(joining, joining * each, each, own), own)
-    return replace(before, spread=slots.spread)
 
 
 @dataclass(frozen=True)
@@ -290,8 +91,8 @@ class Disaggregated:
         if self.profile.scheduling == "sjf":
             entry = ordered(entry, found.queue.busy, found.decode.load)
         if transient is not None:
-            entry = latencies.held_back(entry, transient)
-            stream = latencies.parked(stream, transient, max(self.lengths.decoding_share, 1e-9))
+            entry = held_back(entry, transient)
+            stream = parked(stream, transient, max(self.lengths.decoding_share, 1e-9))
         timings = latencies.timings(entry, stream, self.lengths, percentiles)
         solution = self._solution(found, served, timings)
         if found.queue.left_s is None:
@@ -305,23 +106,11 @@ class Disaggregated:
         """Time of the hand-off from prefill to decode, of the mean request or of a prompt of some length."""
         return handed_over_s(self.profile, self.lengths, self._joining(served), prompt, found.burst)
 
-    def _entry(self, found: Balance, served: FloatArray) -> latencies.Entry:
-        queue, places = found.queue, found.places
-        return latencies.Entry(
-            own_s=found.prompts.alone_s,
-            own_bins=self.lengths.prompt_bins,
-            waits=queue.waits,
-            wait_s=queue.wait_points,
-            behind=queue.behind,
-            behind_lone=queue.behind_lone,
-            beside=np.ones_like(queue.waits),
-            mean_wait_s=queue.mean_wait_s[:, 0],
-            residual_s=None,
-            blocked=found.decode.exceeds(places),
-            blocked_s=found.held / self._joining(served),
-        )
+    def _entry(self, found: Balance, served: FloatArray) -> Entry:
+        blocked = found.decode.exceeds(found.places)
+        return found.entry(self.lengths.prompt_bins, blocked, found.held / self._joining(served))
 
-    def _stream(self, found: Balance, served: FloatArray) -> latencies.Stream:
+    def _stream(self, found: Balance, served: FloatArray) -> Stream:
         tables, decode, queue = self.tables, found.decode, found.queue
         joining = self._joining(served)
         batch = tables.nodes.batch
@@ -334,7 +123,7 @@ class Disaggregated:
         # While prefill runs for s seconds, decode loses s·(1 − speed).
         lost = (share * (1.0 - beside)).sum(axis=1)
         running = busy * beside / (1.0 - busy + busy * beside)
-        return latencies.Stream(
+        return Stream(
             joining_per_s=joining,
             state=decode,
             batch=batch,

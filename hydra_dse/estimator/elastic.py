@@ -17,15 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.chain import limited_sharing
-from hydra_dse.estimator.disaggregated import (
-    JUST_BELOW,
-    Balance,
-    Disaggregated,
-    burstiness,
-    phased,
-    residence_of,
-    slowed,
-)
+from hydra_dse.estimator.disaggregated import JUST_BELOW, Disaggregated
 from hydra_dse.estimator.disaggregated_tables import Contention, Tables, capacity_of
 from hydra_dse.estimator.elastic_tables import (
     blended,
@@ -40,9 +32,12 @@ from hydra_dse.estimator.elastic_tables import (
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.prompts import PromptQueue, packed_service, prompt_queue
+from hydra_dse.estimator.prompt_service import packed_service
+from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
+from hydra_dse.estimator.role_balance import RoleBalance
 from hydra_dse.estimator.role_chain import RoleRates, RoleState, phases_of
 from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.tandem import Balance, burstiness, phased, residence_of, slowed
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import RoleProfile, ServiceProfile
 
@@ -51,23 +46,6 @@ FloatArray = NDArray[np.float64]
 ROUNDS = 3
 MOST_DECODE_LOAD = 0.97
 """Load of decode beyond which finished prompts keep dies from going to prefill."""
-
-
-@dataclass(frozen=True)
-class RoleBalance:
-    """Both pools and their roles at one rate.
-
-    Attributes:
-        balance: of the pools, as of designs that never change.
-        roles: stationary state of the chain.
-        rise_s, fall_s: mean time of a change, shape (n, states − 1).
-    """
-
-    balance: Balance
-    tables: Tables
-    roles: RoleState
-    rise_s: FloatArray
-    fall_s: FloatArray
 
 
 @dataclass(frozen=True)
@@ -294,8 +272,3 @@ class Elastic:
                 for name in names
             )
         )
-
-
-def mean_state(found: RoleBalance, roles: RoleProfile) -> FloatArray:
-    """Mean units that serve prefill, shape (n,): dies between two roles serve neither."""
-    return np.asarray(found.roles.share @ np.array([p.prefill - roles.native for p in phases_of(roles.size)]))

@@ -18,7 +18,7 @@ from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of, overload, starved
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
-from hydra_dse.estimator.rooms import ColocatedRoom, DisaggregatedRoom
+from hydra_dse.estimator.refusing import ColocatedRoom, DisaggregatedRoom
 from hydra_dse.estimator.solution import Solution
 from hydra_dse.estimator.static import Static
 from hydra_dse.estimator.static_pools import StaticPools

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import PoolState
-from hydra_dse.estimator.colocated_tables import Delays
+from hydra_dse.estimator.prompt_impact import Delays
 
 FloatArray = NDArray[np.float64]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,153 +10,21 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.chain import PoolState
-from hydra_dse.estimator.company import Company
+from hydra_dse.estimator.exponential import EXPONENTIAL_EDGES, EXPONENTIAL_WEIGHTS
+from hydra_dse.estimator.first_tokens import ttft_spread
 from hydra_dse.estimator.gamma import gamma_slices
-from hydra_dse.estimator.lengths import Bins, LengthMoments
+from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
-from hydra_dse.estimator.prompts import WAIT_WEIGHTS
 from hydra_dse.estimator.solution import Latency
-from hydra_dse.estimator.transient import Transient
+from hydra_dse.estimator.stages import Entry, Stream
 
 FloatArray = NDArray[np.float64]
 
-# Slices of an exponential wait: probability, and its conditional mean in units of the mean.
-EXPONENTIAL_EDGES = np.array([0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 1.0])
-_SURVIVAL = 1.0 - EXPONENTIAL_EDGES
-_XLOGX = np.where(_SURVIVAL > 0, _SURVIVAL * np.log(np.where(_SURVIVAL > 0, _SURVIVAL, 1.0)), 0.0)
-EXPONENTIAL_WEIGHTS = np.diff(EXPONENTIAL_EDGES)
-EXPONENTIAL_POINTS = 1.0 + np.diff(_XLOGX) / EXPONENTIAL_WEIGHTS
 TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
 _CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
 TTFT_WEIGHTS = np.diff(_CUTS)
 JITTER_EDGES = (0.0, 0.4, 0.8, 0.96, 1.0)
 JITTER_WEIGHTS = np.diff(JITTER_EDGES)
-RESIDUALS = np.array([1.0, 3.0, 5.0]) / 6.0
-RAMP = (np.arange(10) + 0.5) / 10.0
-
-
-@dataclass(frozen=True)
-class Entry:
-    """From arrival to the first token, beside each of j decode batches.
-
-    Attributes:
-        own_s: a prompt of each size alone, shape (n, j, bins); own_bins: the sizes.
-        waits: probability to wait for work ahead, (n, j); wait_s: slices of that wait, (n, j, slices).
-        behind: prompts packed behind one that waits, (n, j, slices, bins); behind_lone: behind others, (n, j, bins).
-        beside: probability of each batch, (n, j).
-        mean_wait_s: mean of both waits and the residual over all requests, (n,).
-        residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
-        blocked: probability to be held back by a full pool, (n,); blocked_s: mean of that over all requests.
-        held: share of requests that meet a fluid backlog; held_s: mean wait for it over all requests; None = none.
-        order: waits of each size relative to `wait_s`, (n, j, bins), blocked_order: to that for a full pool, (n, bins);
-            None = all sizes wait alike.
-        blocked_points: waits for a full pool over their mean, (n, slices); None = exponential.
-    """
-
-    own_s: FloatArray
-    own_bins: Bins
-    waits: FloatArray
-    wait_s: FloatArray
-    behind: Company
-    behind_lone: Company
-    beside: FloatArray
-    mean_wait_s: FloatArray
-    residual_s: FloatArray | None
-    blocked: FloatArray
-    blocked_s: FloatArray
-    held: FloatArray | None = None
-    held_s: FloatArray | None = None
-    order: FloatArray | None = None
-    blocked_order: FloatArray | None = None
-    blocked_points: FloatArray | None = None
-
-    @property
-    def mean_own_s(self) -> FloatArray:
-        """Mean time of a prompt alone, shape (n,)."""
-        return np.asarray(((self.own_s @ self.own_bins.weight) * self.beside).sum(axis=1))
-
-
-@dataclass(frozen=True)
-class Stall:
-    """Prompts that a request leaves behind, or that follow it in its burst: they delay its first tokens.
-
-    Attributes:
-        share: of requests that meet any, shape (n,); mean_s: their mean delay, were the request long enough, (n,).
-        variance: of it over requests, s², (n,).
-        cap_s: most that they delay one token, (n,).
-        spared_s: mean delay that a long request is spared, where fewer prompts come than at random times, (n,).
-        usual_s: mean delay by prompts per step, (n,).
-    """
-
-    share: FloatArray
-    mean_s: FloatArray
-    variance: FloatArray
-    cap_s: FloatArray
-    spared_s: FloatArray
-    usual_s: FloatArray
-
-    def points(self, size: FloatArray) -> FloatArray:
-        """Slices of the delay of requests of each size, (n, bins, slices): exponential, at most `cap_s` a token."""
-        slices = (self.mean_s[:, None] * EXPONENTIAL_POINTS)[:, None, :]
-        return np.minimum(slices, (self.cap_s[:, None] * size)[:, :, None])
-
-    def by_size(self, size: FloatArray) -> FloatArray:
-        """Mean delay of all requests of each size, (n, bins); less than none where fewer prompts come."""
-        more = self.share[:, None] * (self.points(size) @ EXPONENTIAL_WEIGHTS)
-        spared = self.spared_s[:, None]
-        usual = self.usual_s[:, None] * size
-        return np.asarray(more + spared * np.expm1(-usual / np.maximum(spared, 1e-300)))
-
-    def mean_of(self, bins: Bins) -> FloatArray:
-        """Mean delay of all requests, (n,)."""
-        return np.asarray(self.by_size(bins.size) @ bins.weight)
-
-
-@dataclass(frozen=True)
-class Stream:
-    """From the first token to the last.
-
-    Attributes:
-        joining_per_s: requests that start to decode.
-        state: of the pool; batch, step_s: decoding sequences and mean iteration time at its nodes, (n, k).
-        extra_s: part of the step that prompts cause, at each node.
-        extra_square: variance per time of their delays, `λ·E[e²]` where prompts come at random, (n,).
-        gaps: gaps between tokens inside the decode phase.
-        full: probability to wait for a slot; slot_s: mean of that wait over all requests that decode.
-        longest_s: bound of its mean; leaving_s, leaving_scv: time from one that leaves a full pool to the next.
-        moved_s: mean time to move and to join.
-        moved_by_inverse_s: the same as the mean time per token counts it, where it depends on the prompt; None = alike.
-        stall: by prompts that follow; None = none.
-    """
-
-    joining_per_s: FloatArray
-    state: PoolState
-    batch: FloatArray
-    step_s: FloatArray
-    extra_s: FloatArray
-    extra_square: FloatArray
-    gaps: Mixture
-    full: FloatArray
-    slot_s: FloatArray
-    longest_s: FloatArray
-    leaving_s: FloatArray
-    leaving_scv: FloatArray
-    moved_s: FloatArray
-    stall: Stall | None = None
-    moved_by_inverse_s: FloatArray | None = None
-
-
-def held_back(entry: Entry, transient: Transient) -> Entry:
-    """An entry with the fluid that a full pool holds back, by Little's law over the arrivals."""
-    return replace(entry, held=transient.held_share, held_s=transient.held / transient.offered)
-
-
-def parked(stream: Stream, transient: Transient, share: float) -> Stream:
-    """A stream with the fluid that waits for slots; `share` of the requests decode."""
-    more = transient.parked / (transient.offered * share)
-    longest = stream.longest_s + 2.0 * more
-    full = np.where(more > 0, np.maximum(stream.full, np.minimum(transient.held_share, 1.0)), stream.full)
-    return replace(stream, slot_s=stream.slot_s + more, longest_s=longest, full=full)
 
 
 @dataclass(frozen=True)
@@ -217,83 +84,6 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
         Latency(e2e_mean, e2e),
         stream.joining_per_s * (decode_s - delay),
     )
-
-
-def ttft_spread(entry: Entry) -> Mixture:
-    """Not blocked: no wait or a slice of it, beside each batch; blocked: an exponential wait on the mean one."""
-    n, j, bins = len(entry.waits), entry.waits.shape[1], len(entry.own_bins.weight)
-    idle = 1 if entry.residual_s is None else len(RESIDUALS)
-    held_back = entry.held is not None and entry.held_s is not None
-    late_points = len(EXPONENTIAL_WEIGHTS) + (len(RAMP) if held_back else 0)
-    points = _Points(n, bins * (j * (4 * idle + 2 * entry.wait_s.shape[2]) + late_points))
-    _met_empty(entry, points)
-    _met_work(entry, points)
-    waits = EXPONENTIAL_POINTS if entry.blocked_points is None else entry.blocked_points
-    held = (entry.blocked_s / np.maximum(entry.blocked, 1e-12))[:, None] * waits
-    own = (entry.own_s * entry.beside[:, :, None]).sum(axis=1)
-    by_size = 1.0 if entry.blocked_order is None else entry.blocked_order[:, None, :]
-    value, weight = points.take(len(EXPONENTIAL_WEIGHTS), bins)
-    value[...] = (entry.mean_wait_s[:, None] + held)[:, :, None] * by_size + own[:, None, :]
-    weight[...] = (entry.blocked[:, None] * EXPONENTIAL_WEIGHTS)[:, :, None] * entry.own_bins.weight
-    if entry.held is not None and entry.held_s is not None:
-        points.weight *= (1.0 - entry.held)[:, None]
-        value, weight = points.take(len(RAMP), bins)
-        uniform = 2.0 * RAMP * (entry.held_s / np.maximum(entry.held, 1e-12))[:, None]
-        value[...] = (entry.mean_wait_s + entry.blocked_s)[:, None, None] + uniform[:, :, None] + own[:, None, :]
-        weight[...] = entry.held[:, None, None] / len(RAMP) * entry.own_bins.weight
-    return Mixture(points.value, points.weight)
-
-
-class _Points:
-    """Room for all points of `n` mixtures: what is written once need not be joined."""
-
-    def __init__(self, n: int, size: int) -> None:
-        self.value, self.weight = np.empty((n, size)), np.zeros((n, size))
-        self._start = 0
-
-    def take(self, *shape: int) -> tuple[FloatArray, FloatArray]:
-        """The next points and their weights, of shape (n, *shape), to be written."""
-        stop = self._start + math.prod(shape)
-        where, n = slice(self._start, stop), len(self.value)
-        self._start = stop
-        return self.value[:, where].reshape(n, *shape), self.weight[:, where].reshape(n, *shape)
-
-
-def _met_empty(entry: Entry, points: _Points) -> None:
-    """Write points of TTFT of those that find no prompts ahead: without and with some behind.
-
-    Without a wait to smooth it the distribution is that of the sizes: two points for each slice of them.
-    """
-    n, j = entry.waits.shape
-    idle = np.zeros((n, j, 1)) if entry.residual_s is None else entry.residual_s[:, :, None] * 2.0 * RESIDUALS
-    share = (1.0 - entry.blocked)[:, None] * entry.beside * (1.0 - entry.waits) * 0.5 / idle.shape[2]
-    weight = np.broadcast_to(share[:, :, None], idle.shape)[..., None] * entry.own_bins.weight
-    company = entry.behind_lone
-    chance = company.chance[:, :, None]
-    gap = bounded(entry.own_bins.spread_of(entry.own_s), 0.0, entry.own_s)
-    for own in (entry.own_s - gap, entry.own_s + gap):
-        lone, lone_weight = points.take(*weight.shape[1:])
-        np.add(idle[..., None], own[:, :, None], out=lone)
-        np.multiply(weight, 1.0 - chance, out=lone_weight)
-        met, met_weight = points.take(*weight.shape[1:])
-        np.add(lone, company.extra_s[:, :, None], out=met)
-        np.multiply(weight, chance, out=met_weight)
-
-
-def _met_work(entry: Entry, points: _Points) -> None:
-    """Write those of those that wait for prompts ahead."""
-    share = (1.0 - entry.blocked)[:, None] * entry.beside * entry.waits
-    weight = (share[:, :, None] * WAIT_WEIGHTS)[..., None] * entry.own_bins.weight
-    wait = entry.wait_s[..., None]
-    if entry.order is not None:
-        wait = wait * entry.order[:, :, None]
-    company = entry.behind
-    lone, lone_weight = points.take(*weight.shape[1:])
-    np.add(wait, entry.own_s[:, :, None], out=lone)
-    np.multiply(weight, 1.0 - company.chance, out=lone_weight)
-    met, met_weight = points.take(*weight.shape[1:])
-    np.add(lone, company.extra_s, out=met)
-    np.multiply(weight, company.chance, out=met_weight)
 
 
 def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray, smooth: bool) -> Mixture:

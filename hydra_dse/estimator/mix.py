@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,15 @@ from numpy.typing import NDArray
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.colocated import Colocated
 from hydra_dse.estimator.disaggregated import Disaggregated
-from hydra_dse.estimator.estimate import ClassSlo, Solver, solver_of
+from hydra_dse.estimator.estimate import Solver, solver_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
+from hydra_dse.estimator.mix_nouns import Interplay, Member, MixSolution
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
 from hydra_dse.estimator.presence import decoding, prompting, seen
 from hydra_dse.estimator.rivals import Pressure, Rival, Single, Use, under, uses_of
 from hydra_dse.estimator.solution import Latency, Solution
 from hydra_dse.model.operators import Batch
-from hydra_dse.profile.nouns import ServiceProfile
-from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints
 
 FloatArray = NDArray[np.float64]
 
@@ -36,33 +34,6 @@ STEP = 0.6
 JUST_BELOW = 0.999
 
 
-class Interplay(Protocol):
-    """How pools of two models meet, the same way for all designs."""
-
-    def same_dies(self, model: int, pool: str, other: int, other_pool: str) -> bool:
-        """Whether two pools have dies in common."""
-
-    def speeds(self, model: int, pool: str, mine: Batch, other: int, other_pool: str, theirs: Batch) -> FloatArray:
-        """Speed of the first pool while both run, shape (n, k) of `mine`; `theirs` has shape (n, 1)."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """One model: its profile, and the requests that are for it.
-
-    Attributes:
-        cache_bytes: memory for all models if it is shared, else for this one; shape (n,).
-        share: of all requests; promises: SLOs of its classes.
-    """
-
-    label: str
-    profile: ServiceProfile
-    share: float
-    arrivals: ArrivalStatistics
-    lengths: LengthPoints
-    promises: tuple[ClassSlo, ...] = ()
-
-
 @dataclass(frozen=True)
 class Load:
     """What solvers need of the requests of one model, at its share of a rate."""
@@ -70,14 +41,6 @@ class Load:
     share: float
     scv: float
     phases: Phases | None
-
-
-@dataclass(frozen=True)
-class MixSolution:
-    """Solutions of all models under one load; `saturation_per_s` is that of the mix, shape (n,)."""
-
-    solutions: tuple[Solution, ...]
-    saturation_per_s: FloatArray
 
 
 @dataclass

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.estimate import ClassSlo
-from hydra_dse.estimator.mix import Member
+from hydra_dse.estimator.mix_nouns import Member
 from hydra_dse.estimator.mix_outputs import estimate_mix
 from hydra_dse.estimator.table import EstimateTable
 from hydra_dse.hardware.calibration import CalibrationSet

@@ -11,7 +11,8 @@ from hydra_dse.errors import InputError
 from hydra_dse.estimator.arrivals import effective_scv
 from hydra_dse.estimator.estimate import blank, given, notes_of, with_load
 from hydra_dse.estimator.intervals import intervals_of
-from hydra_dse.estimator.mix import Interplay, Member, MixSolution, MixSolver
+from hydra_dse.estimator.mix import MixSolver
+from hydra_dse.estimator.mix_nouns import Interplay, Member, MixSolution
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.outputs import SHARES, STATISTICS, attainment, metrics_of, ratios
 from hydra_dse.estimator.solution import Latency

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.colocated import Colocated
-from hydra_dse.estimator.colocated_tables import impact_of, limits_of
-from hydra_dse.estimator.colocated_tables import saturation_of as colocated_saturation
+from hydra_dse.estimator.colocated_saturation import saturation_of as colocated_saturation
+from hydra_dse.estimator.colocated_tables import limits_of
 from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.disaggregated_tables import capacity_of
 from hydra_dse.estimator.disaggregated_tables import saturation_of as disaggregated_saturation
 from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.presence import at_level
+from hydra_dse.estimator.prompt_impact import impact_of
 from hydra_dse.estimator.solution import Solution
 from hydra_dse.model.operators import Batch
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.estimator.latencies import Entry
+from hydra_dse.estimator.stages import Entry
 
 FloatArray = NDArray[np.float64]
 

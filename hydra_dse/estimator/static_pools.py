@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hydra_dse.estimator.bulk import BatchTimes, BulkState, bulk_queue
-from hydra_dse.estimator.disaggregated import Balance, Disaggregated, balance
-from hydra_dse.estimator.latencies import Entry, ttft_spread
+from hydra_dse.estimator.disaggregated import Disaggregated
+from hydra_dse.estimator.first_tokens import ttft_spread
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.solution import Latency, Solution, Work
+from hydra_dse.estimator.stages import Entry
 from hydra_dse.estimator.static import JUST_BELOW, Lives, nothing_found, per_token, running_in_slices
 from hydra_dse.estimator.static_tables import StaticTables, static_tables
 from hydra_dse.estimator.static_waits import Found, found_by_arrivals
+from hydra_dse.estimator.tandem import Balance, balance
 from hydra_dse.estimator.transfers import handed_over_per_s
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.model.operators import Batch
@@ -149,20 +151,8 @@ class StaticPools:
         return Lives(weight, np.zeros_like(wait), size, np.zeros((*wait.shape, 1)), wait - held, decode_s), held
 
     def _entry(self, found: Balance, lives: Lives, held: FloatArray) -> Entry:
-        queue = found.queue
-        return Entry(
-            own_s=found.prompts.alone_s,
-            own_bins=self.lengths.prompt_bins,
-            waits=queue.waits,
-            wait_s=queue.wait_points,
-            behind=queue.behind,
-            behind_lone=queue.behind_lone,
-            beside=np.ones_like(queue.waits),
-            mean_wait_s=queue.mean_wait_s[:, 0],
-            residual_s=None,
-            blocked=(lives.weight * (held > 0)).sum(axis=1),
-            blocked_s=(lives.weight * held).sum(axis=1),
-        )
+        blocked = (lives.weight * (held > 0)).sum(axis=1)
+        return found.entry(self.lengths.prompt_bins, blocked, (lives.weight * held).sum(axis=1))
 
     def _gaps(self, lives: Lives) -> Mixture:
         steps, n = self.tables.steps, len(lives.weight)

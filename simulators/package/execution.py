@@ -10,48 +10,29 @@ whatever iteration, share links and memory sites fairly (`simulators.noi.flows`)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
-from hydra_dse.errors import InvariantBroken
-from simulators.noi.flows import FlowNetwork
 from simulators.package.events import Action, Moving, PackageExecution
-from simulators.package.program import Flow, Program, Step
+from simulators.package.program import Program
+from simulators.package.progress import (
+    COMPUTES,
+    ENDS,
+    GATHERS,
+    PASSED_ON,
+    REDUCES,
+    SLACK,
+    WAITS,
+    Progress,
+    State,
+    apart,
+    free_share,
+)
+from simulators.package.steps import Flow, Step
 
 HALF = 0.5
 """Smallest tile that is fetched ahead, as a share of the free SRAM (assumption: two buffers)."""
-SLACK = 1e-9
 TICK_S = 1e-12
 """Shortest wait for room, so that rounding cannot stop the clock."""
-
-WAITS, GATHERS, COMPUTES, ENDS, REDUCES, PASSED_ON = range(6)
-"""Phases of the current operator: for dies, for activations, data under way, all data there, results under way."""
-
-
-@dataclass
-class _Progress:
-    """How far the computation of the current operator is: a share `done` of it at `at_s`."""
-
-    at_s: float = 0.0
-    done: float = 0.0
-    late_s: float = 0.0
-
-
-class State(NamedTuple):
-    """What an iteration has under way at the start of a block.
-
-    Attributes:
-        ahead: operators from the current one whose reads are all there.
-        fetched, target: share of the next one's reads that is there, and that will be with the tile under way.
-        tile, writes: routes and bytes left.
-    """
-
-    ahead: int
-    fetched: float
-    target: float
-    tile: tuple[Flow, ...]
-    writes: tuple[Flow, ...]
 
 
 class Iteration:
@@ -92,7 +73,7 @@ class Iteration:
         self._phase = WAITS
         self._pending = 0
         self._own_writes = 0
-        self._progress = _Progress()
+        self._progress = Progress()
         self._alarm = 0
         package.after(program.start_s, self._next)
 
@@ -117,7 +98,7 @@ class Iteration:
             self._finish_if_written()
             return
         self._phase = WAITS
-        self._progress = _Progress()
+        self._progress = Progress()
         self.package.acquire(self._turn, self.steps[self.at].dies, self._start)
         if kept:
             self.package.release(kept)
@@ -280,27 +261,16 @@ class Iteration:
         """Bring the progress of the current operator up to now; it cannot be ahead of its data."""
         if self._phase not in (COMPUTES, ENDS):
             return
-        step, progress, now = self.steps[self.at], self._progress, self.package.now_s
-        if now < progress.at_s:
-            return
         there = self.fetched if self.fetch_at == self.at else 1.0
-        done = 1.0 if step.compute_s <= 0.0 else progress.done + (now - progress.at_s) / step.compute_s
-        progress.done, progress.at_s = min(done, there), now
+        self._progress.advance(self.package.now_s, self.steps[self.at].compute_s, there)
 
     def _room(self, step: Step) -> float:
         """Share of a step's reads that fits into the SRAM that is free now."""
         if step.buffer_need <= SLACK:
             return 1.0
         self._advance_compute()
-        dies = step.dies
-        held = step.buffer_need * self.fetched
-        for number in range(self.at, self.fetch_at):
-            other = self.steps[number]
-            if other.buffer_need > 0.0 and not _apart(dies, other.dies):
-                held += other.buffer_need
-        if self._phase != WAITS and not _apart(dies, self.steps[self.at].dies):
-            held -= self.steps[self.at].buffer_need * self._progress.done
-        return max(0.0, 1.0 - held) / step.buffer_need
+        current = None if self._phase == WAITS else self.steps[self.at]
+        return free_share(step, self.fetched, self.steps[self.at : self.fetch_at], current, self._progress.done)
 
     def _wait_for_room(self, step: Step, room: float) -> None:
         """Come back when the current operator has used up enough, or else at its end."""
@@ -309,7 +279,7 @@ class Iteration:
             current is None
             or self._phase not in (COMPUTES, ENDS)
             or current.buffer_need <= 0.0
-            or _apart(step.dies, current.dies)
+            or apart(step.dies, current.dies)
         ):
             return
         lacking = min(1.0 - self.fetched, HALF / step.buffer_need) - room
@@ -326,21 +296,3 @@ class Iteration:
 
         start = max(progress.at_s, self.package.now_s)
         self.package.after(start - self.package.now_s + max(share * current.compute_s, TICK_S), look_again)
-
-
-def _apart(some: tuple[int, ...], others: tuple[int, ...]) -> bool:
-    return some is not others and not set(some) & set(others)
-
-
-def run_alone(
-    network: FlowNetwork, program: Program, at_block: Callable[[Iteration], None] | None = None
-) -> PackageExecution:
-    """Execute one iteration on an otherwise idle package and return the package at its end."""
-    package = PackageExecution(network)
-    ended: list[float] = []
-    Iteration(package, program, lambda: ended.append(package.now_s), at_block)
-    while not package.idle:
-        package.advance(package.next_s())
-    if not ended:
-        raise InvariantBroken("an iteration came to a standstill")
-    return package

@@ -20,10 +20,11 @@ from simulators.clock import at
 from simulators.iteration import Attended, Composition, Race, Rival, Stretch, Work
 from simulators.noi import FluidProcessor, Job
 from simulators.noi.flows import FlowNetwork
+from simulators.package.alone import run_alone
 from simulators.package.coefficients import PlacedHardware
 from simulators.package.cost import PackageCost
 from simulators.package.events import Action, PackageExecution
-from simulators.package.execution import Iteration, run_alone
+from simulators.package.execution import Iteration
 from simulators.package.program import PoolProgram, Program
 from simulators.package.reuse import BlockReuse
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulators.package.execution import Iteration, State
+from simulators.package.execution import Iteration
+from simulators.package.progress import State
 
 GRAIN = 0.002
 """Coarseness of states, as a share of the mean bytes of a block, and of an operator's reads."""

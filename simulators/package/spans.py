@@ -16,7 +16,9 @@ from simulators.iteration import Composition, Work
 from simulators.package.coefficients import PlacedHardware
 from simulators.package.cost import PackageCost
 from simulators.package.ledger import ledger_of
-from simulators.package.program import ACCESS, Flow, PlacedStep, PoolProgram, Step
+from simulators.package.program import PoolProgram
+from simulators.package.routes import ACCESS
+from simulators.package.steps import Flow, PlacedStep, Step
 from simulators.package.tally import Tally
 from simulators.package.traced import TracedIteration
 

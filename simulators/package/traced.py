@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from simulators.noi.flows import FlowNetwork
 from simulators.package.events import Action, Moving, PackageExecution
-from simulators.package.execution import COMPUTES, ENDS, PASSED_ON, Iteration
-from simulators.package.program import Flow, Program
+from simulators.package.execution import Iteration
+from simulators.package.program import Program
+from simulators.package.progress import COMPUTES, ENDS, PASSED_ON
+from simulators.package.steps import Flow
 
 FloatArray = NDArray[np.float64]
 

@@ -35,8 +35,8 @@ from __future__ import annotations
 from simulators.iteration import Attended, Composition, FixedCost, IterationCost, Stretch, Work
 from simulators.serving.memory import CacheShape
 from simulators.serving.run import Outcome, run
-from simulators.serving.server import System
 from simulators.serving.simulator import ServingSimulator
+from simulators.serving.system import System
 
 __all__ = [
     "Attended",

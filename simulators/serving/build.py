@@ -28,7 +28,7 @@ from simulators.serving.elastic import elastic_costs
 from simulators.serving.memory import CacheShape
 from simulators.serving.mix import Mix
 from simulators.serving.roles import Roles
-from simulators.serving.server import System
+from simulators.serving.system import System
 from simulators.serving.waiting import ClassRules
 
 EXCHANGED = "other "

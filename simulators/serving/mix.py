@@ -27,7 +27,8 @@ from simulators.noi import FluidProcessor, Processor, SoloProcessor
 from simulators.serving.memory import CacheMemory, CacheShape
 from simulators.serving.recorder import Mark, PartRecorder, Recorder, Visits
 from simulators.serving.run import Outcome, run, warm_requests
-from simulators.serving.server import NEVER, Server, System
+from simulators.serving.server import NEVER, Server
+from simulators.serving.system import System
 from simulators.serving.turns import Turn
 
 IntArray = NDArray[np.int64]

@@ -16,7 +16,8 @@ from simulators.iteration import FixedCost
 from simulators.profiled import EngineSteps, LayerProfile, ProfiledSteps, RecordedRun, Stack
 from simulators.serving.memory import CacheShape
 from simulators.serving.recorder import Visits
-from simulators.serving.server import Server, System
+from simulators.serving.server import Server
+from simulators.serving.system import System
 
 FloatArray = NDArray[np.float64]
 

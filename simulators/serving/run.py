@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
 from simulators.serving.recorder import Mark, Visits
-from simulators.serving.server import Server, System
+from simulators.serving.server import Server
+from simulators.serving.system import System
 
 FloatArray = NDArray[np.float64]
 

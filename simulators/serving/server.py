@@ -4,77 +4,39 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import simpy
 
-from hydra_dse.policy import Policy
 from hydra_dse.records.nouns import RecordSink
 from hydra_dse.workload.nouns import Requests
-from simulators.iteration import IterationCost, Work
+from simulators.iteration import Work
 from simulators.noi import Processor
-from simulators.package.program import PoolProgram
 from simulators.serving.decode_queue import DecodeQueue
 from simulators.serving.departures import Departures
 from simulators.serving.emitting import gains_of
 from simulators.serving.engine import Engine, PromptTimes
 from simulators.serving.entrance import Entrance
 from simulators.serving.leap import Leaper
-from simulators.serving.memory import CacheMemory, CacheShape
+from simulators.serving.memory import CacheMemory
 from simulators.serving.pools import engines_of, sharing
 from simulators.serving.preemption import Preemption
 from simulators.serving.recorder import Mark, Recorder, TimeSum
 from simulators.serving.reuse import Reuse, prefix_cache_of
-from simulators.serving.roles import Roles, RoleSwitcher
+from simulators.serving.roles import RoleSwitcher
 from simulators.serving.routes import Router
 from simulators.serving.sequence import Sequence
+from simulators.serving.system import System
 from simulators.serving.tasks import settle, share_decoding
 from simulators.serving.totals import check_empty, totals_of
 from simulators.serving.tracing import Tracer
-from simulators.serving.waiting import ClassRules, WaitingQueue
+from simulators.serving.waiting import WaitingQueue
 
 if TYPE_CHECKING:
     from simulators.serving.mix import SharedPackage
 
 NEVER = float("inf")
-
-
-@dataclass(frozen=True)
-class System:
-    """What is simulated: how requests are batched, and the hardware as seen by the request level.
-
-    Attributes:
-        costs: iteration cost by pool name: `"serve"`, or `"prefill"` and `"decode"`.
-        handoff: returns the transfer that moves a request of so many prompt tokens between the pools;
-            None where the hand-off is a pointer.
-        source: memory in which prompts are computed, where the prefill pool has one of its own; a request is then
-            moved to `cache` as soon as that has room for it, and holds the source until the transfer has ended.
-        classes: priority and TTFT bound by class index of the requests.
-        roles: role states of an elastic system.
-        swapped: costs of prompts on the decode dies and of decode steps on the prefill dies, where pools take each
-            other's work.
-        processor: makes what executes iterations; None for the fair sharing of whole iterations.
-        leaps: whether durations of iterations alone are those of the costs, so that decode steps may be leaped over.
-        seed: of the tokens that decode steps emit, where these are drawn.
-        programs: makes the operators of the iterations of a pool, for traces.
-        handoff_latency_s: from the last byte of a transfer sent to its arrival.
-    """
-
-    policy: Policy
-    cache: CacheShape
-    costs: dict[str, IterationCost]
-    handoff: Callable[[int], Work] | None = None
-    source: CacheShape | None = None
-    classes: tuple[ClassRules, ...] = ()
-    roles: Roles | None = None
-    swapped: dict[str, IterationCost] = field(default_factory=dict)
-    processor: Callable[[simpy.Environment], Processor] | None = None
-    leaps: bool = True
-    seed: int = 0
-    programs: Mapping[str, Callable[[], PoolProgram]] = field(default_factory=dict)
-    handoff_latency_s: float = 0.0
 
 
 class Server:

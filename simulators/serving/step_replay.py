@@ -24,7 +24,8 @@ from simulators.serving.memory import CacheShape
 from simulators.serving.planners import PrefillFirstPlanner
 from simulators.serving.recorder import Visits
 from simulators.serving.replay import check_fits
-from simulators.serving.server import Server, System
+from simulators.serving.server import Server
+from simulators.serving.system import System
 
 FloatArray = NDArray[np.float64]
 

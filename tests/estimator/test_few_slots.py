@@ -9,8 +9,9 @@ import pytest
 
 from hydra_dse.estimator import estimate
 from hydra_dse.estimator.chain import PoolState
-from hydra_dse.estimator.latencies import Stream, _slot_waits
+from hydra_dse.estimator.latencies import _slot_waits
 from hydra_dse.estimator.mixture import Mixture
+from hydra_dse.estimator.stages import Stream
 from hydra_dse.workload.arrivals import Mmpp
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints
 from tests.estimator.analytic import System, profile_of

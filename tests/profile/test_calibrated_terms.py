@@ -15,8 +15,8 @@ from hydra_dse.operator_cost import DieShare, compute_time_s, die_rates, launch_
 from hydra_dse.profile import ReferencePool, build_profile
 from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost
+from simulators.package.alone import run_alone
 from simulators.package.coefficients import PlacedHardware
-from simulators.package.execution import run_alone
 from simulators.package.ledger import ledger_of
 from simulators.package.operators import OperatorCost
 from simulators.package.traced import trace_alone

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hydra_dse.routing import RouteTable, build_topology, route
-from simulators.noi.flits import FlitNetwork, FlitParameters, FlitRun, zero_load_cycles
+from simulators.noi.flits import FlitNetwork
 from simulators.noi.flows import ARBITRATION, saturation_share
+from simulators.noi.routers import FlitParameters, FlitRun, zero_load_cycles
 
 NODES = 24
 STACKS = (0, 5, 6, 11, 12, 17, 18, 23)

@@ -19,8 +19,9 @@ from hydra_dse.model.operators import Operator, OperatorClass
 from simulators.iteration import Attended, Composition
 from simulators.noi.flows import FlowNetwork
 from simulators.package import PackageCost, PlacedHardware, ledger_of
+from simulators.package.alone import run_alone
 from simulators.package.events import PackageExecution
-from simulators.package.execution import Iteration, run_alone
+from simulators.package.execution import Iteration
 from simulators.package.program import PoolProgram
 from simulators.package.reuse import BlockReuse
 from tests.simulators.package_pieces import DIE, group, hardware, mapped, one_die, package

@@ -12,7 +12,8 @@ from hydra_dse.config import load_calibration, load_model, load_space
 from hydra_dse.design.nouns import Placement
 from hydra_dse.workload.nouns import Requests
 from simulators.serving.build import build_system
-from simulators.serving.server import Server, System
+from simulators.serving.server import Server
+from simulators.serving.system import System
 from tests.simulators.serving_pieces import Log
 
 POINT = {"hbm": 12, "Ap": 3, "Ad": 3, "Mp": 3, "link_gb_per_s": 256, "max_batch": 16}
