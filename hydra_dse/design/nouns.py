@@ -12,10 +12,7 @@ from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
 
 PLACEMENTS = ("communication_aware", "hydra", "round_robin", "random", "explicit")
-PARALLELISM = ("tensor", "replica", "expert")
-EXPERT_PLACEMENTS = ("round_robin", "popularity")
 HOMES = ("aligned", "interleaved")
-CACHE_DIVISIONS = ("shared", "equal")
 
 
 @dataclass(frozen=True)

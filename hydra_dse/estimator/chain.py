@@ -36,18 +36,22 @@ class Stationary:
     beyond: FloatArray
 
 
-def birth_death(log_ratio: FloatArray, tail_ratio: FloatArray | None = None) -> Stationary:
+def birth_death(
+    log_ratio: FloatArray, tail_ratio: FloatArray | None = None, last: NDArray[np.int64] | None = None
+) -> Stationary:
     """Solve chains with `log_ratio[:, l] = log(λ_l / μ_{l+1})` for l = 0…L−1.
 
     Args:
         log_ratio: shape (n, L); −inf closes a chain.
-        tail_ratio: λ/μ of all levels beyond L, in [0, 1); None = the chain ends at L.
+        tail_ratio: λ/μ of all levels beyond the last open one, in [0, 1), shape (n,); None = the chain ends there.
+        last: the last open level where chains differ in length, shape (n, 1); None = L.
     """
-    zero = np.zeros((len(log_ratio), 1))
-    log_weight = np.concatenate((zero, np.cumsum(log_ratio, axis=1)), axis=1)
+    log_weight = np.zeros((len(log_ratio), log_ratio.shape[1] + 1))
+    np.cumsum(log_ratio, axis=1, out=log_weight[:, 1:])
     log_weight -= log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight)
-    tail = np.zeros(len(weight)) if tail_ratio is None else weight[:, -1] * tail_ratio / (1.0 - tail_ratio)
+    end = weight[:, -1] if last is None else gather(weight, last)[:, 0]
+    tail = np.zeros(len(weight)) if tail_ratio is None else end * tail_ratio / (1.0 - tail_ratio)
     total = weight.sum(axis=1) + tail
     return Stationary(weight / total[:, None], tail / total)
 
@@ -190,7 +194,8 @@ def limited_sharing(
         last = whole[rows, None].astype(np.int64)
         log_ratio = (np.log(rate[rows])[:, None] + np.log(time / levels)) / burst.spread[rows, None]
         log_ratio = np.where(levels <= last, log_ratio, -np.inf)
-        solved = _with_tail(log_ratio, last, load[rows], burst.blocking[rows])
+        tail_ratio = np.minimum(load[rows], 1.0 - 1e-9) ** (1.0 / burst.blocking[rows])
+        solved = birth_death(log_ratio, tail_ratio, last)
         probability = solved.levels
         at_nodes[rows] = part.project(probability, solved.beyond, limit[rows])
         if stairs is not None and part.ratio is not None:
@@ -213,15 +218,3 @@ def buckets(limit: FloatArray) -> list[tuple[NDArray[np.int64] | slice, int]]:
     which = np.searchsorted(np.asarray(edges), limit)
     found = [(np.flatnonzero(which == i), edge) for i, edge in enumerate(edges)]
     return [(rows, edge) for rows, edge in found if len(rows)]
-
-
-def _with_tail(log_ratio: FloatArray, last: NDArray[np.int64], load: FloatArray, blocking: FloatArray) -> Stationary:
-    """Chains of different lengths whose last open level, shape (n, 1), carries the geometric tail."""
-    log_weight = np.zeros((len(log_ratio), log_ratio.shape[1] + 1))
-    np.cumsum(log_ratio, axis=1, out=log_weight[:, 1:])
-    log_weight -= log_weight.max(axis=1, keepdims=True)
-    weight = np.exp(log_weight)
-    ratio = np.minimum(load, 1.0 - 1e-9) ** (1.0 / blocking)
-    tail = gather(weight, last)[:, 0] * ratio / (1.0 - ratio)
-    total = weight.sum(axis=1) + tail
-    return Stationary(weight / total[:, None], tail / total)

@@ -34,7 +34,6 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompt_service import packed_service
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
-from hydra_dse.estimator.role_balance import RoleBalance
 from hydra_dse.estimator.role_chain import RoleRates, RoleState, phases_of
 from hydra_dse.estimator.solution import Solution, Work
 from hydra_dse.estimator.tandem import Balance, burstiness, phased, residence_of, slowed
@@ -46,6 +45,23 @@ FloatArray = NDArray[np.float64]
 ROUNDS = 3
 MOST_DECODE_LOAD = 0.97
 """Load of decode beyond which finished prompts keep dies from going to prefill."""
+
+
+@dataclass(frozen=True)
+class RoleBalance:
+    """Both pools and their roles at one rate.
+
+    Attributes:
+        balance: of the pools, as of designs that never change.
+        roles: stationary state of the chain.
+        rise_s, fall_s: mean time of a change, shape (n, states − 1).
+    """
+
+    balance: Balance
+    tables: Tables
+    roles: RoleState
+    rise_s: FloatArray
+    fall_s: FloatArray
 
 
 @dataclass(frozen=True)

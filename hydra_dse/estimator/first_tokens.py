@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hydra_dse.estimator.arrays import bounded
 from hydra_dse.estimator.exponential import EXPONENTIAL_POINTS, EXPONENTIAL_WEIGHTS
 from hydra_dse.estimator.mixture import Mixture
-from hydra_dse.estimator.prompts import WAIT_WEIGHTS
+from hydra_dse.estimator.prompt_waits import WAIT_WEIGHTS
 from hydra_dse.estimator.stages import Entry
 
 FloatArray = NDArray[np.float64]

@@ -21,14 +21,21 @@ from hydra_dse.estimator.iteration import PrefillTimes
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompt_service import light_service, packed_service
+from hydra_dse.estimator.prompt_waits import (
+    WAIT_EDGES,
+    WAIT_WEIGHTS,
+    PromptWaits,
+    drained_waits,
+    followed_waits,
+    gamma_shape,
+    phased_waits,
+)
 from hydra_dse.estimator.surroundings import modulated_load
-from hydra_dse.estimator.transient import Transient, critical, follow, ramp, settled_load
+from hydra_dse.estimator.transient import Transient, critical, settled_load
 
 FloatArray = NDArray[np.float64]
 
-WAIT_EDGES = (0.0, 0.08, 0.18, 0.3, 0.42, 0.54, 0.66, 0.78, 0.88, 0.95, 0.98, 0.99, 0.995, 1.0)
 ROUNDING = 2.0**-52
-WAIT_WEIGHTS = np.diff(WAIT_EDGES)
 
 
 def arrival_root(load: FloatArray, scv: float) -> FloatArray:
@@ -139,48 +146,22 @@ def prompt_queue(
     """
     weight = lengths.prompt_bins.weight
     service, packing, full = packed_service(rate, times, lengths, arrival_scv, own_engine)
-    mean = service @ weight
-    second, third = service**2 @ weight, service**3 @ weight
-    busy = rate * mean
-    scv = second / mean**2 - 1.0
-    effective = busy
-    diffusion = rate * mean**2 * (arrival_scv + scv)
-    if transient is not None:
-        effective = critical(transient.offered[:, None] * mean)
-    if change_per_s is not None and beside is not None:
-        effective = modulated_load(effective, diffusion, change_per_s[:, None], beside)
-    if transient is not None:
-        effective = settled_load(effective, diffusion, transient.horizon_per_s)
-    sigma = arrival_root(effective, arrival_scv)
-    left, whole, each = sigma, mean, scv
-    if own_engine:
-        # What waits goes into the next iteration: so far as iterations cost the same whatever they hold, one waits for
-        # the rest of one, and for more only of what full iterations leave.
-        fixed = np.clip(times.shared_s / (times.alone_s @ weight), 0.0, 1.0)
-        together = 1.0 + (packing - 1.0) * fixed
-        whole, each = mean * together, scv / together
-        packed = np.clip(effective * lengths.prompt * times.token_s / mean, 0.0, 1.0)
-        left = arrival_root(packed, arrival_scv)
+    mean, second, third = service @ weight, service**2 @ weight, service**3 @ weight
+    effective = _load_met(rate, mean, second, arrival_scv, transient, change_per_s, beside)
     gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
-    if phases is not None and transient is None:
-        sigma = phases.loads(rate, effective, rate * second)
-        left = sigma if not own_engine else phases.loads(rate, packed, rate * second * (packed / effective) ** 2)
-        found = _phased(phases, sigma, left, gain * whole * (1.0 + each) / 2.0, whole**2 * third / (3.0 * mean**3))
-    else:
-        wait = gain * whole / (1.0 - left) * (arrival_scv + each) / (arrival_scv + 1.0)
-        m2 = 2.0 * left * wait**2 + whole**2 * third / mean**3 / (3.0 * (1.0 - left))
-        found = Unsettled(sigma, wait, np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
+    own = _own_engine(effective, mean, packing, times, lengths) if own_engine else None
+    of_phases = phases if transient is None else None
+    found = _settled(rate, effective, (mean, second, third), arrival_scv, gain, own, of_phases)
     if transient is not None:
         columns = np.ones_like(mean) / mean.shape[1] if beside is None else beside
         if transient.path is not None:
-            gain = shortest_first_gain(effective, service, weight) if shortest_first else np.ones_like(mean)
             light = light_service(times, packing, lengths)
             life = np.full(len(mean), np.inf) if life_s is None else life_s
-            found = _followed(transient, light, times, lengths, columns, life, gain)
+            found = followed_waits(transient, light, times, lengths, columns, life, gain)
         else:
-            found = _drained(transient, found, (mean * columns).sum(axis=1))
+            found = drained_waits(transient, found, (mean * columns).sum(axis=1))
     return PromptQueue(
-        busy,
+        rate * mean,
         packing,
         full,
         mean,
@@ -195,68 +176,82 @@ def prompt_queue(
     )
 
 
+def _load_met(
+    rate: FloatArray,
+    mean: FloatArray,
+    second: FloatArray,
+    arrival_scv: float,
+    transient: Transient | None,
+    change_per_s: FloatArray | None,
+    beside: FloatArray | None,
+) -> FloatArray:
+    """Load that the queue sees: that of a piece of time, of surroundings that change, and as far as it settles."""
+    scv = second / mean**2 - 1.0
+    load, diffusion = rate * mean, rate * mean**2 * (arrival_scv + scv)
+    if transient is not None:
+        load = critical(transient.offered[:, None] * mean)
+    if change_per_s is not None and beside is not None:
+        load = modulated_load(load, diffusion, change_per_s[:, None], beside)
+    return load if transient is None else settled_load(load, diffusion, transient.horizon_per_s)
+
+
 @dataclass(frozen=True)
-class Unsettled:
-    """Waits as in `PromptQueue`, of a piece of time or, without what follows `shape`, stationary."""
+class _OwnEngine:
+    """An engine that starts as soon as a prompt comes, each of shape (n, j).
 
-    waits: FloatArray
-    wait_s: FloatArray
-    shape: FloatArray
-    left_s: FloatArray | None = None
-    points: FloatArray | None = None
-    dispersion: FloatArray | None = None
+    What waits goes into the next iteration: so far as iterations cost the same whatever they hold, one waits for the
+    rest of one, and for more only of what full iterations leave.
+
+    Attributes:
+        together: prompts that an iteration serves for the time of one.
+        packed: load of full iterations.
+    """
+
+    together: FloatArray
+    packed: FloatArray
 
 
-def _phased(phases: Phases, sigma: FloatArray, left: FloatArray, alone: FloatArray, rest: FloatArray) -> Unsettled:
-    """Waits of arrivals in phases: the mixture of the queues that each phase meets.
+def _own_engine(
+    load: FloatArray, mean: FloatArray, packing: FloatArray, times: PrefillTimes, lengths: LengthMoments
+) -> _OwnEngine:
+    fixed = np.clip(times.shared_s / (times.alone_s @ lengths.prompt_bins.weight), 0.0, 1.0)
+    packed = np.clip(load * lengths.prompt * times.token_s / mean, 0.0, 1.0)
+    return _OwnEngine(1.0 + (packing - 1.0) * fixed, packed)
+
+
+def _settled(
+    rate: FloatArray,
+    load: FloatArray,
+    service: tuple[FloatArray, FloatArray, FloatArray],
+    arrival_scv: float,
+    gain: FloatArray,
+    own: _OwnEngine | None,
+    phases: Phases | None,
+) -> PromptWaits:
+    """Waits of a queue that settles, or of one that settles within each phase.
 
     Args:
-        phases: of the arrivals.
-        sigma: probability to wait by phase, (n, j, 2).
-        left: load of what makes one wait for more than an iteration, (n, j, 2).
-        alone: mean wait without a queue, (n, j).
-        rest: mean square of it, (n, j).
+        rate: arrivals per second, (n, j).
+        load: that the queue sees, (n, j).
+        service: first three moments of the time per prompt, (n, j) each.
+        arrival_scv: squared coefficient of variation of the gaps.
+        gain: of the order of the prompts, on the mean wait, (n, j).
+        own: of an engine for prompts alone; None = they share one.
+        phases: of the arrivals; None = they come alike at all times.
     """
-    each = alone[..., None] / (1.0 - left)
-    square = 2.0 * left * each**2 + rest[..., None] / (1.0 - left)
-    waits = sigma @ phases.met
-    wait = (sigma * each) @ phases.met / np.maximum(waits, 1e-300)
-    m2 = (sigma * square) @ phases.met / np.maximum(waits, 1e-300)
-    return Unsettled(waits, wait, np.clip(wait**2 / np.maximum(m2 - wait**2, 1e-300), 0.05, 50.0))
-
-
-def _followed(
-    transient: Transient,
-    light: FloatArray,
-    times: PrefillTimes,
-    lengths: LengthMoments,
-    beside: FloatArray,
-    life_s: FloatArray,
-    gain: FloatArray,
-) -> Unsettled:
-    """Waits along the recorded path, with service times averaged over the columns."""
-    mean_light = (light * beside[..., None]).sum(axis=1)
-    token_s, full_s = (times.token_s * beside).sum(axis=1), (times.full_s * beside).sum(axis=1)
-    found = follow(transient, mean_light, token_s, full_s, lengths.prompt_bins, life_s, WAIT_EDGES)
-    waits = np.repeat(found.waits[:, None], beside.shape[1], axis=1)
-    wait = found.wait_s[:, None] * gain
-    points = found.points[:, None] * gain[..., None]
-    return Unsettled(waits, wait, np.ones_like(wait), found.left_s, points, found.dispersion)
-
-
-def _drained(transient: Transient, settled: Unsettled, service_s: FloatArray) -> Unsettled:
-    """The queue of a start from empty, on top of a fluid."""
-    found = ramp(transient.left_s, transient.offered * service_s - 1.0, transient.duration_s)
-    extra, share = found.mean[:, None], found.share[:, None]
-    waits = settled.waits + (1.0 - settled.waits) * share
-    wait = (settled.waits * settled.wait_s + extra) / np.maximum(waits, 1e-300)
-    # A ramp is uniform: E[x²] = 4/3·E[x]² while it lasts.
-    each = extra / np.maximum(share, 1e-300)
-    square = settled.waits * settled.wait_s**2 * (1.0 + 1.0 / settled.shape)
-    square = square + share * each * (4.0 / 3.0 * each + 2.0 * settled.waits * settled.wait_s)
-    square = square / np.maximum(waits, 1e-300)
-    shape = bounded(wait**2 / np.maximum(square - wait**2, 1e-300), 0.05, 50.0)
-    return Unsettled(waits, wait, shape, found.left)
+    mean, second, third = service
+    whole, each = mean, second / mean**2 - 1.0
+    if own is not None:
+        whole, each = mean * own.together, each / own.together
+    if phases is not None:
+        sigma = phases.loads(rate, load, rate * second)
+        left = sigma if own is None else phases.loads(rate, own.packed, rate * second * (own.packed / load) ** 2)
+        return phased_waits(phases, sigma, left, gain * whole * (1.0 + each) / 2.0, whole**2 * third / (3.0 * mean**3))
+    sigma = arrival_root(load, arrival_scv)
+    left = sigma if own is None else arrival_root(own.packed, arrival_scv)
+    wait = gain * whole / (1.0 - left) * (arrival_scv + each) / (arrival_scv + 1.0)
+    square = 2.0 * left * wait**2 + whole**2 * third / mean**3 / (3.0 * (1.0 - left))
+    return PromptWaits(sigma, wait, gamma_shape(wait, square))
 
 
 def shortest_first_gain(load: FloatArray, service: FloatArray, weight: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,16 +95,16 @@ def balance(
     decoding = max(lengths.decoding_share, 1e-9)
     joining = rate * decoding
     offered, horizon = None, 0.0
+    queue_of = partial(
+        prompt_queue,
+        rate[:, None],
+        lengths=lengths,
+        arrival_scv=arrival_scv,
+        shortest_first=shortest_first,
+        own_engine=True,
+    )
     for _ in range(ROUNDS):
-        queue = prompt_queue(
-            rate[:, None],
-            prompts,
-            lengths,
-            arrival_scv,
-            shortest_first=shortest_first,
-            phases=phases,
-            own_engine=True,
-        )
+        queue = queue_of(prompts, phases=phases)
         beside, step_s = _beside_prefill(tables, queue)
         residence = residence_of(tables, step_s, lengths)
         burst = _burst_between(tables, queue, joining, residence, lengths, arrival_scv, phases)
@@ -120,16 +121,7 @@ def balance(
             )
         prompts = slowed(tables, decode.at_nodes)
     if transient is not None:
-        queue = prompt_queue(
-            rate[:, None],
-            prompts,
-            lengths,
-            arrival_scv,
-            shortest_first=shortest_first,
-            transient=transient,
-            life_s=decode.in_service / joining,
-            own_engine=True,
-        )
+        queue = queue_of(prompts, transient=transient, life_s=decode.in_service / joining)
         if queue.dispersion is not None:
             burst = peaked(burst, queue.dispersion)
             decode = limited_sharing(

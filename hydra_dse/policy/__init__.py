@@ -8,11 +8,8 @@ from hydra_dse.policy.emission import ONE_TOKEN, Emission, emission_of
 
 __all__ = ["ONE_TOKEN", "Emission", "Policy", "emission_of"]
 
-SERVING = ("colocated", "disaggregated")
 BATCHING = ("chunked", "prefill_first", "static")
 SCHEDULING = ("fcfs", "sjf", "hrrn", "edf", "least_slack")
-ROUTING = ("shared", "jsq", "round_robin")
-TASK_MAPS = ("static", "elastic", "stealing", "fcfs")
 
 
 @dataclass(frozen=True)

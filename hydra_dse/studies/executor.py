@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import active_children, parent_process
 from typing import Protocol, TypeVar
@@ -35,17 +34,6 @@ class ScorerFactory(Protocol):
         """Return the scorer."""
 
     def __hash__(self) -> int: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Ready:
-    """The factory of a scorer that is already there, for work in this process."""
-
-    scorer: Scorer
-
-    def __call__(self) -> Scorer:
-        """Return the scorer."""
-        return self.scorer
 
 
 class InProcessExecutor(Executor):

@@ -12,7 +12,6 @@ from hydra_dse import extensions
 from hydra_dse.design.evaluator import Evaluator
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 
-GROUP = "hydra_dse.simulators"
 _OURS = "simulators"
 
 
@@ -22,10 +21,10 @@ def find_simulator(name: str = "serving") -> Evaluator:
     Raises:
         InputError: no such simulator, one that cannot be loaded, or another package named `simulators` hides ours.
     """
-    here = extensions.here(GROUP, name)
+    here = extensions.here(extensions.SIMULATORS, name)
     if here is not None:
         return _checked(here, repr(name))
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    found = {point.name: point for point in entry_points(group=extensions.SIMULATORS)}
     if name not in found:
         known = f"there are {one_of(sorted(found))}" if found else "none is installed: install hydra-dse with pip"
         raise InputError(Fault(f"no simulator {name!r}{did_you_mean(name, found)}; {known}"))

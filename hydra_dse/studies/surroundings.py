@@ -16,9 +16,10 @@ import hydra_dse
 from hydra_dse import extensions
 from hydra_dse.config.finder import bundled, data_root
 from hydra_dse.errors import InputError
+from hydra_dse.extensions import SIMULATORS
 from hydra_dse.studies.executor import available_cores
 from hydra_dse.studies.provenance import git_id
-from hydra_dse.studies.simulators import GROUP, find_simulator
+from hydra_dse.studies.simulators import find_simulator
 
 _DISTRIBUTION = "hydra-dse"
 _NOT_INSTALLED = "not installed"
@@ -61,7 +62,9 @@ def surroundings() -> Surroundings:
         },
         machine={"system": platform.platform(), "cores": str(available_cores()), "memory_gib": _memory()},
         packages=packages,
-        simulators={point.name: point.value for point in sorted(entry_points(group=GROUP), key=lambda one: one.name)},
+        simulators={
+            point.name: point.value for point in sorted(entry_points(group=SIMULATORS), key=lambda one: one.name)
+        },
         extensions={
             f"{group}: {point.name}": point.value
             for group in EXTENSIONS

@@ -12,7 +12,16 @@ from hydra_dse.design.evaluator import DETAILS
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.hardware.calibration import CalibrationSet
-from hydra_dse.mapping import Resident, block_names, map_design, pool_names, precision_of, residents_of, swapped
+from hydra_dse.mapping import (
+    MappedDesign,
+    Resident,
+    block_names,
+    map_design,
+    pool_names,
+    precision_of,
+    residents_of,
+    swapped,
+)
 from hydra_dse.model.blocks import Model
 from hydra_dse.workload import served
 from hydra_dse.workload.nouns import Workload
@@ -82,12 +91,8 @@ def _system(
     design, model = resident.design, resident.model
     mapped = map_design(design, model)
     hardware = PlacedHardware(design, mapped, calibration, design.precision or model.precision)
-    if detail != "ledger" and design.package.parts:
-        message = f"detail {detail!r} is not modelled for several packages; use ledger"
-        raise InputError(Fault(message))
-    if detail != "ledger" and design.policy.task_map != "static":
-        message = f"detail {detail!r} is not modelled for task_map: {design.policy.task_map}; use ledger"
-        raise InputError(Fault(message))
+    if detail != "ledger":
+        _check_detail(detail, design, mapped)
     roles: Roles | None = None
     if design.policy.task_map == "elastic":
         costs, roles, moves = elastic_costs(design, model, calibration)
@@ -107,9 +112,6 @@ def _system(
     )
     handoff: Handoff | None = None
     if mapped.handoff.size:
-        if detail != "ledger":
-            message = f"detail {detail!r} is not modelled for pools with memories of their own; use ledger"
-            raise InputError(Fault(message))
         handoff = Handoff(hardware)
         tables = [*tables, handoff]
         source = replace(cache, capacity_bytes=memory.source_cache_bytes)
@@ -135,6 +137,19 @@ def _system(
         },
     )
     return costs, system, tables
+
+
+def _check_detail(detail: str, design: Design, mapped: MappedDesign) -> None:
+    """Refuse what only the ledger knows."""
+    what = None
+    if design.package.parts:
+        what = "several packages"
+    elif design.policy.task_map != "static":
+        what = f"task_map: {design.policy.task_map}"
+    elif mapped.handoff.size:
+        what = "pools with memories of their own"
+    if what is not None:
+        raise InputError(Fault(f"detail {detail!r} is not modelled for {what}; use ledger"))
 
 
 def _program(cost: PackageCost, pool: str, model: Model, network: FlowNetwork) -> PoolProgram:
