@@ -128,3 +128,23 @@ def test_mean_tpot_is_that_of_a_chain_over_all_levels() -> None:
 
 def test_stated_tiles_reach_pools_that_run_both_phases() -> None:
     assert abs(tpot(tiled(64.0, serving="serve"), 15.0) / tpot(tiled(64.0, False, "serve"), 15.0) - 1.0) > 0.002
+
+
+def test_designs_taken_from_a_grid_keep_their_stairs() -> None:
+    nodes = nodes_of(np.array([100.0, 200.0, 150.0]))
+    ratio = np.linspace(1.0, 1.5, 3 * 200).reshape(3, 200)
+    stepped = nodes.with_ratio(ratio)
+    times, levels = np.ones_like(nodes.batch), np.array([[1.0], [73.5], [150.0]])
+    rows = np.array([2, 1])
+    some = stepped.take(rows)
+    assert some.time_at(times[rows], levels[rows]) == pytest.approx(stepped.time_at(times, levels)[rows])
+    # Half way between the ratios of batches 73 and 74.
+    assert some.time_at(times[rows], levels[rows])[1, 0] == pytest.approx(ratio[1, 72:74].mean())
+
+
+def test_one_design_alone_climbs_the_stairs_that_it_climbs_in_company() -> None:
+    nodes = nodes_of(np.array([100.0, 100.0])).with_ratio(np.linspace(1.0, 1.5, 200).reshape(2, 100))
+    alone = nodes_of(np.array([100.0])).with_ratio(nodes.ratio[:1])
+    for level in (0.5, 1.0, 42.25, 99.0, 99.5, 100.0):
+        together = nodes.time_at_each(np.ones_like(nodes.batch), np.full(2, level))
+        assert alone.time_at_each(np.ones_like(alone.batch), np.array([level]))[0] == pytest.approx(together[0])

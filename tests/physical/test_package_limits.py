@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hydra_dse.hardware.components import DieGroup, MemoryGroup, Package, PackageLimits, Slot, Topology
+from hydra_dse.hardware.components import DieGroup, Fabric, MemoryGroup, Package, PackageLimits, Slot, Topology
+from hydra_dse.hardware.fabric import joined
 from hydra_dse.hardware.topology import build_topology, floorplan
 from hydra_dse.physical import package_violations
 from tests.physical.packages import DIE, LINK, STACK, package
@@ -145,3 +146,34 @@ def test_packages_of_equal_topology_get_equal_answers() -> None:
     second = replace(FITS, topology=build_topology("mesh", 2, 2, 11.0, 12.0))
     assert first.topology is not second.topology
     assert package_violations(first) == package_violations(second)
+
+
+def of_a_pair(plan: Package, fabric: Fabric) -> list[tuple[str, float, float, str]]:
+    """What the first of two equal packages breaks when a fabric joins them."""
+    both = joined("pair", (plan, replace(plan, name="q")), fabric)
+    found = [(broken.constraint, broken.demand, broken.bound, broken.unit) for broken in package_violations(both)]
+    assert len(found) % 2 == 0
+    return found[: len(found) // 2]
+
+
+def test_ports_of_a_fabric_hang_on_free_sides_of_dies_at_the_edge() -> None:
+    # Of 3 × 3 slots the corners have 2 links and the sides 3; with 5 a die 4·3 + 4·2 are free, the middle has no edge.
+    square = build_topology("mesh", 3, 3, 11.0, 12.0)
+    plan = replace(FITS, topology=square, dies=(DieGroup("A", replace(DIE, ports=5), 2),), limits=PackageLimits())
+    assert of_a_pair(plan, Fabric(LINK, 1e9, 20)) == []
+    assert of_a_pair(plan, Fabric(LINK, 1e9, 21)) == [("p: fabric ports", 21, 20, "free links of dies at the edge")]
+
+
+def test_ports_of_a_fabric_are_no_longer_than_the_edge_of_the_package() -> None:
+    plan = replace(FITS, limits=PackageLimits())
+    wide, long = (Fabric(replace(LINK, density_bytes_per_s_per_mm=density), 64e9, 10) for density in (6e9, 5e9))
+    assert of_a_pair(plan, wide) == []
+    # Ten ports of 64 GB/s at 5 GB/s a millimetre, around 33.2 mm × 24.2 mm.
+    assert of_a_pair(plan, long) == [
+        ("p: edge of the package for fabric ports", 128, pytest.approx(2 * (33.2 + 24.2)), "mm")
+    ]
+
+
+def test_a_package_without_dies_has_nothing_to_hang_ports_on() -> None:
+    found = of_a_pair(replace(FITS, dies=(), limits=PackageLimits()), Fabric(LINK, 1e9))
+    assert found == [("p: dies", 0, 1, "dies")]
