@@ -86,24 +86,25 @@ def test_a_generated_page_is_what_the_code_says_now(name: str) -> None:
 SECTIONS: list[type] = [section for group in GENERATOR.FILES.values() for section in group]
 
 
+@pytest.fixture(scope="module")
+def texts() -> dict[str, dict[str, str]]:
+    """What the documentation says of every key; read once, for the file is long."""
+    found: dict[str, dict[str, str]] = GENERATOR.meanings()
+    return found
+
+
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
-def test_every_key_of_a_section_has_a_meaning(section: type) -> None:
-    texts = GENERATOR.meanings()
+def test_every_key_of_a_section_has_a_meaning(section: type, texts: dict[str, dict[str, str]]) -> None:
     missing = [key for key in GENERATOR.keys_of(section) if not GENERATOR.documented(section, key, texts)]
     assert not missing, f"add them to docs/meanings.yaml: {missing}"
 
 
-def test_no_meaning_is_left_of_a_key_that_is_gone() -> None:
+def test_no_meaning_is_left_of_a_key_that_is_gone(texts: dict[str, dict[str, str]]) -> None:
     known: dict[str, set[str]] = {}
     for section in SECTIONS:
         for base in section.__mro__:
             known.setdefault(base.__name__, set()).update(GENERATOR.keys_of(section))
-    gone = [
-        f"{name}.{key}"
-        for name, texts in GENERATOR.meanings().items()
-        for key in texts
-        if key not in known.get(name, set())
-    ]
+    gone = [f"{name}.{key}" for name, keys in texts.items() for key in keys if key not in known.get(name, set())]
     assert not gone
 
 

@@ -236,14 +236,14 @@ def tree(folder: Path) -> dict[str, tuple[str, bytes]]:
 
 def check(folder: Path, hydra, case: Case, finished: object = "") -> None:
     case.make(folder)
-    before = tree(folder.parent)
+    before, beside = tree(folder), sorted(folder.parent.iterdir())
     answer = hydra(*(word.format(finished=finished) for word in case.words))
     assert answer.code == 2, answer
     assert answer.out == ""
     for part in case.says:
         assert part in answer.err
     assert "Traceback" not in answer.err
-    assert tree(folder.parent) == before
+    assert (tree(folder), sorted(folder.parent.iterdir())) == (before, beside)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

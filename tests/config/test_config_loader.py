@@ -118,6 +118,7 @@ def test_aliases_expand_to_equal_data_with_their_own_places():
     assert document.values[("b",)] == (2, 4)
 
 
+@pytest.mark.slow
 def test_a_bomb_of_aliases_is_refused():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 8)]
@@ -202,6 +203,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.text(alphabet="abcdeé_-", min_size=1, max_size=6), PLAIN, min_size=1, max_size=5))
 def test_what_is_stored_as_yaml_reads_back_the_same(data):

@@ -26,6 +26,7 @@ def delay_of(tokens: np.ndarray, budget: float) -> np.ndarray:
 
 
 # Single prompts, whose mean lies where the time bends, are lognormal here and gamma there.
+@pytest.mark.slow
 @pytest.mark.parametrize(("per_iteration", "within"), [(0.05, 0.2), (0.5, 0.05), (2.0, 0.05)])
 def test_the_delay_by_a_clump_is_that_of_sampled_clumps(per_iteration: float, within: float) -> None:
     rng = np.random.default_rng(8)

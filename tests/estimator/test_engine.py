@@ -30,6 +30,7 @@ def run(policy: str, arrival: np.ndarray, prompt: np.ndarray, output: np.ndarray
     return colocated(arrival, prompt, output, system.time, rules)
 
 
+@pytest.mark.slow
 def test_single_token_requests_of_one_size_are_an_m_d_1_queue() -> None:
     count, service, load = 20_000, 0.1, 0.7
     means = []
@@ -55,6 +56,7 @@ def test_every_request_ends_and_none_before_its_iterations_could_run(policy: str
     assert (log.last_s - log.first_s >= least - 1e-9).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["disaggregated", "chunked", "prefill_first"])
 def test_memory_stays_within_its_capacity(policy: str) -> None:
     arrival, prompt, output = sample()

@@ -205,6 +205,7 @@ def test_models_on_dies_of_their_own_are_paced_by_the_slower_one_for_its_share()
     assert found > min(limits)
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_fit_together_are_a_violation_with_demand_and_capacity() -> None:
     one = design(SPLIT)
     group = one.package.memories[0]

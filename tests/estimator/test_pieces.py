@@ -268,6 +268,7 @@ def test_dispersion_tells_poisson_regular_and_clustered_events_apart():
     assert found[2] == pytest.approx(2.0, abs=0.32)
 
 
+@pytest.mark.slow
 def test_a_recorded_rush_waits_as_in_the_engine_that_serves_it():
     """Rate, prompts and outputs change: pieces come within 12 %, one stationary load misses most of the wait."""
     rng = np.random.default_rng(11)

@@ -138,6 +138,7 @@ def test_reuse_distances_of_sampled_sessions_are_those_of_an_lru_list(name: str)
 CASES = [(name, model, factor) for name in WORKLOADS for model in MODELS for factor in (0.3, 1.0, 4.0, 1000.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "model", "factor"), CASES)
 def test_expected_hits_are_within_three_points_of_an_lru_list(name: str, model: str, factor: float) -> None:
     """36 cases; the first third of a run fills the list.  The exact distances stand for the list (tests above)."""

@@ -117,6 +117,7 @@ def test_building_a_design_takes_less_than_a_quarter_millisecond(hydra: SearchSp
     assert best < 250e-6  # 10-30 us here; the bound leaves room for slow machines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bundled("spaces"))
 def test_every_shipped_space_stays_inside_its_declared_limits(name: str) -> None:
     space = load_space(name)

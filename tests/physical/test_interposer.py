@@ -77,6 +77,7 @@ def test_hydras_links_use_a_tenth_of_the_wires_at_most() -> None:
     assert 4 * link_wires(carrier, 640e9) < 0.1 * wires_per_mm(carrier) * 44.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bundled("spaces"))
 def test_every_shipped_space_stays_inside_what_it_declares(name: str) -> None:
     space = load_space(name)

@@ -42,6 +42,7 @@ def test_the_most_leaves_a_core_can_border_are_those_of_plain_enumeration(topolo
     assert bordered(graph, tuple(bits(core))) >= count
 
 
+@pytest.mark.slow
 def test_ten_dies_are_the_fewest_that_hang_together_and_border_all_of_a_6x4_mesh() -> None:
     # All 2^24 subsets as bit masks: dominating, then connected by flooding.
     columns, rows, full = 6, 4, (1 << 24) - 1

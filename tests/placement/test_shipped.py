@@ -36,6 +36,7 @@ def free_of_deadlock(table: RouteTable) -> bool:
     return all(nx.is_directed_acyclic_graph(graph) for graph in layers.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("algorithm", [name for name in PLACEMENTS if name != "explicit"])
 def test_designs_of_every_shipped_space_are_placed_legally_and_free_of_deadlock(name: str, algorithm: str) -> None:

@@ -52,6 +52,7 @@ def drawn_maximum(routing: Routing, home: np.ndarray, tokens: int, dies: int) ->
     return float(np.mean(most)), mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 4, 12])
 @pytest.mark.parametrize("skew", [0.0, 1.0])
 def test_the_most_experts_that_a_die_reads_agrees_with_draws(tokens: int, skew: float) -> None:
@@ -96,6 +97,7 @@ def test_tables_agree_with_the_readable_form(overrides: tuple[str, ...]) -> None
             assert np.asarray(busy[name])[0, 0] == pytest.approx(expected[name], rel=tolerance)
 
 
+@pytest.mark.slow
 def test_a_batch_of_designs_equals_each_alone() -> None:
     designs = [
         placed(MODEL),
@@ -129,6 +131,7 @@ def test_time_grows_with_the_batch_and_with_slower_memory() -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 def test_round_robin_by_rank_is_slower_under_skew_than_copies_of_hot_experts() -> None:
     model = with_skew(load_model("gpt-oss-20b"), RoutingSkew(zipf=1.5))
     plain, copied = placed(model), placed(model, "mapping.replicated_experts=2")

@@ -52,6 +52,7 @@ def test_temperatures_under_a_load_that_changes_are_refused_before_anything_is_s
         load_experiment("quickstart", ["objectives=[peak_temperature_c]", "workload=shifting-mix"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["azure-conversation", "own", "tool-sessions"])
 def test_the_estimator_computes_all_metrics_but_those_said_to_be_of_simulations(workload):
     overrides = () if workload == "own" else (f"workload={workload}", "workload.slo.ttft=1 s")

@@ -43,6 +43,7 @@ def mine(module: str, name: str) -> object:
     return getattr(importlib.import_module(module), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_an_example_keeps_to_its_contract(part: str, examples: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     if part == "metric":

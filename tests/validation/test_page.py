@@ -24,11 +24,13 @@ def rows() -> list[Comparison]:
     return comparisons("test")
 
 
+@pytest.mark.slow
 def test_the_test_set_has_forty_configurations_in_every_band(rows: list[Comparison]) -> None:
     for band in range(len(BANDS)):
         assert len({row.name for row in rows if row.band == band}) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: target.metric)
 def test_median_errors_are_those_that_the_page_states(target: targets.Target, rows: list[Comparison]) -> None:
     [line] = [line for line in PAGE.splitlines() if line.startswith(f"| {target.metric} |") and "asked" in line][:1]
@@ -37,6 +39,7 @@ def test_median_errors_are_those_that_the_page_states(target: targets.Target, ro
     assert found == pytest.approx(stated, abs=5e-3)
 
 
+@pytest.mark.slow
 def test_saturation_is_within_what_is_asked_on_unseen_configurations(rows: list[Comparison]) -> None:
     errors = np.abs([row.error for row in rows if row.metric == "saturation_requests_per_s"])
     assert np.median(errors) <= 0.02

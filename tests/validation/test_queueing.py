@@ -97,6 +97,7 @@ def sampled(case: Case, count: int) -> Requests:
     return Requests(case.arrivals.sample(count, rng) / rate, prompt, output, none)
 
 
+@pytest.mark.slow
 @COMPILED
 @pytest.mark.parametrize("case", [*cases("tuning", 30), *cases("shortest", 6)], ids=lambda case: case.name)
 def test_the_compiled_engine_serves_every_request_as_the_simulator_does(case: Case) -> None:
@@ -138,6 +139,7 @@ def test_stored_results_belong_to_the_configurations_of_the_generator() -> None:
         assert {name: found[0] for name, found in known.items()} == {name: drawn[name] for name in known}
 
 
+@pytest.mark.slow
 def test_every_stored_configuration_is_compared_or_left_out_with_a_reason() -> None:
     rows = comparisons("tuning")
     assert len({row.name for row in rows}) == len(load("tuning"))

@@ -313,6 +313,7 @@ def test_written_azure_rows_read_back(tmp_path, rows):
     assert requests.arrival_s.tolist() == pytest.approx([(row[0] - rows[0][0]) / 1e6 for row in rows], abs=2e-7)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([AZURE, BURST, MOONCAKE, BAILIAN]), st.binary(max_size=12), st.integers(0, 400), st.integers(0, 30)
