@@ -168,6 +168,24 @@ def test_projection_on_nodes_keeps_probability_and_mean() -> None:
     assert projected[0, 1:] @ nodes.batch[0] == pytest.approx(mean)
 
 
+def test_designs_in_company_are_projected_as_each_alone() -> None:
+    # Of a linear quantity the expectation over nodes is that over levels, whatever the grids of the others.
+    limits = np.array([7.0, 100.0, 40.5])
+    nodes = nodes_of(limits)
+    rng = np.random.default_rng(1)
+    probability = np.zeros((3, 101))
+    for row, limit in enumerate(limits):
+        probability[row, : int(limit) + 1] = rng.dirichlet(np.ones(int(limit) + 1))
+    beyond = np.array([0.1, 0.2, 0.3])
+    projected = nodes.project(probability * (1.0 - beyond[:, None]), beyond, limits)
+    assert projected.sum(axis=1) == pytest.approx(np.ones(3))
+    mean = (1.0 - beyond) * (probability @ np.arange(101.0)) + beyond * limits
+    assert (projected[:, 1:] * nodes.batch).sum(axis=1) == pytest.approx(mean)
+    for row in range(3):
+        alone = nodes_of(limits[[row]]).project(probability[[row]] * (1.0 - beyond[row]), beyond[[row]], limits[[row]])
+        assert projected[row] == pytest.approx(alone[0], abs=1e-12)
+
+
 @given(limit=st.integers(1, 3000))
 @settings(max_examples=60, deadline=None)
 def test_interpolation_between_nodes_is_exact_for_linear_functions(limit: int) -> None:

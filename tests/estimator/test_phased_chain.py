@@ -158,3 +158,10 @@ def test_a_phase_without_arrivals_and_long_chains_stay_finite() -> None:
     assert found.at_nodes.sum() == pytest.approx(1.0)
     assert 150.0 < found.in_service[0] < 256.0
     assert 0.0 < found.queue_ratio[0] < 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_as_many_are_in_service_as_in_the_dense_chain(seed: int) -> None:
+    case = drawn(seed, 0)
+    found, total = case.solved(), case.dense().sum(axis=1)
+    assert found.in_service[0] == pytest.approx(np.minimum(np.arange(LEVELS + 1.0), case.limit) @ total, rel=1e-7)
