@@ -7,6 +7,7 @@ Exit codes: 0 done (an infeasible design is a result), 2 the user's input is wro
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 
@@ -18,11 +19,16 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 _SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENAMETOOLONG, errno.EBADF, errno.EIO)
 """What the machine around us refuses, and we cannot help: no fault of ours, so no traceback."""
 
+_OBJECTS_BETWEEN_SEARCHES = 20_000
+"""New objects after which Python looks for cycles.  Its own 700 let it look hundreds of times while modules are
+imported, which make many objects and no garbage: a tenth of the time that a check takes."""
+
 WRONG_INPUT, NOTHING_FEASIBLE, INTERRUPTED = 2, 3, 130
 
 
 def main() -> None:
     """Run the command line and turn every error a user can cause into one message and an exit code."""
+    gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     try:
         code = _refused() or _run()
         if sys.stdout is not None:

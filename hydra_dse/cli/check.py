@@ -25,8 +25,10 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 
     A bundled name (`hydra-dse list`) stands for every bundled file of that name.
     """
+    from hydra_dse.cli.deferred import import_on_use
     from hydra_dse.cli.options import print_json
 
+    import_on_use("numpy")
     faults: list[Fault] = []
     for file in files:
         read = _checked(file)

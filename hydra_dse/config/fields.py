@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 from hydra_dse import units
 
@@ -20,35 +21,43 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
 
 
-def _quantity(dimension: str) -> tuple[Any, Any]:
-    return (
-        BeforeValidator(partial(_parse, dimension=dimension)),
-        PlainSerializer(partial(units.exact, dimension=dimension)),
-    )
-
-
 def _parse(value: Any, dimension: str) -> float:
     return units.parse(value, dimension)
 
 
-Bytes = Annotated[float, *_quantity("bytes")]
-BytesPerSecond = Annotated[float, *_quantity("bytes_per_s")]
-BytesPerSecondPerMm = Annotated[float, *_quantity("bytes_per_s_per_mm")]
-BytesPerSecondPerMm2 = Annotated[float, *_quantity("bytes_per_s_per_mm2")]
-Seconds = Annotated[float, *_quantity("seconds")]
-Hertz = Annotated[float, *_quantity("hertz")]
-FlopsPerSecond = Annotated[float, *_quantity("flops_per_s")]
-Joules = Annotated[float, *_quantity("joules")]
-JoulesPerByte = Annotated[float, *_quantity("joules_per_byte")]
-JoulesPerFlop = Annotated[float, *_quantity("joules_per_flop")]
-Watts = Annotated[float, *_quantity("watts")]
-Mm = Annotated[float, *_quantity("mm")]
-Mm2 = Annotated[float, *_quantity("mm2")]
-Rate = Annotated[float, *_quantity("rate"), Field(gt=0)]
-RateOrZero = Annotated[float, *_quantity("rate")]
-Usd = Annotated[float, *_quantity("usd")]
+class _Quantity:
+    """Marks a field as a quantity: text with a unit is read, and an SI float dumped as exact text.
 
-Share = Annotated[float, *_quantity("share"), Field(ge=0, le=1)]
+    A `BeforeValidator` with a `PlainSerializer` says the same, but has the signatures of the two functions looked up
+    for every field: a tenth of the time that the sections take to build.
+    """
+
+    def __init__(self, dimension: str) -> None:
+        self._read = partial(_parse, dimension=dimension)
+        self._dump = core_schema.plain_serializer_function_ser_schema(partial(units.exact, dimension=dimension))
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source), serialization=self._dump)
+
+
+Bytes = Annotated[float, _Quantity("bytes")]
+BytesPerSecond = Annotated[float, _Quantity("bytes_per_s")]
+BytesPerSecondPerMm = Annotated[float, _Quantity("bytes_per_s_per_mm")]
+BytesPerSecondPerMm2 = Annotated[float, _Quantity("bytes_per_s_per_mm2")]
+Seconds = Annotated[float, _Quantity("seconds")]
+Hertz = Annotated[float, _Quantity("hertz")]
+FlopsPerSecond = Annotated[float, _Quantity("flops_per_s")]
+Joules = Annotated[float, _Quantity("joules")]
+JoulesPerByte = Annotated[float, _Quantity("joules_per_byte")]
+JoulesPerFlop = Annotated[float, _Quantity("joules_per_flop")]
+Watts = Annotated[float, _Quantity("watts")]
+Mm = Annotated[float, _Quantity("mm")]
+Mm2 = Annotated[float, _Quantity("mm2")]
+Rate = Annotated[float, _Quantity("rate"), Field(gt=0)]
+RateOrZero = Annotated[float, _Quantity("rate")]
+Usd = Annotated[float, _Quantity("usd")]
+
+Share = Annotated[float, _Quantity("share"), Field(ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 PositiveCount = Annotated[int, Field(strict=True, ge=1)]
 Number = Annotated[float, Field(strict=True)]

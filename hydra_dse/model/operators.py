@@ -11,14 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hydra_dse.model.precision import Precision
 from hydra_dse.model.routing import Routing
 
-Number = float | NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Number: TypeAlias = "float | NDArray[np.float64]"
 
 __all__ = ["Batch", "Demand", "Number", "Operator", "OperatorClass", "Routing"]
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hydra_dse import extensions
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.results.metrics import METRICS, Metric
 from hydra_dse.results.nouns import Evaluation
 
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FloatArray: TypeAlias = "NDArray[np.float64]"
 MOST_NEEDED = 6
 """Metrics that one objective may take: its interval looks at every corner of theirs."""
 

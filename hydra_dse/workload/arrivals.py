@@ -6,6 +6,7 @@ time-scaled to another rate: a faster copy of the same burstiness.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from hydra_dse.workload.nouns import ArrivalStatistics, FloatArray
 
 
 def _positive(name: str, value: float) -> None:
-    if not (value > 0 and np.isfinite(value)):
+    if not 0 < value < math.inf:
         raise InputError(f"{name} must be a finite number above zero, got {value!r}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import operator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Protocol
@@ -147,9 +148,14 @@ class Quantiles:
             raise InputError(f"quantile levels must ascend, got {levels}")
         if tokens[0] < 1 or tokens[-1] > MAX_TOKENS or any(b < a for a, b in itertools.pairwise(tokens)):
             raise InputError(f"quantile lengths must not descend and start at 1 token or more, got {tokens}")
-        low, high = self._mean_of(math.inf), self._mean_of(0.0)
-        if self.mean is not None and not (low < self.mean < high or low == high == self.mean):
-            raise InputError(f"the mean must lie between {low:g} and {high:g} for these quantiles, got {self.mean:g}")
+        if self.mean is not None:
+            self._check_mean(self.mean)
+
+    def _check_mean(self, mean: float) -> None:
+        widths = [b - a for a, b in itertools.pairwise(self.levels)]
+        low, high = (math.fsum(map(operator.mul, widths, ends)) for ends in (self.tokens[:-1], self.tokens[1:]))
+        if not (low < mean < high or low == high == mean):
+            raise InputError(f"the mean must lie between {low:g} and {high:g} for these quantiles, got {mean:g}")
 
     def _mean_of(self, exponent: float) -> float:
         widths, rise = np.diff(self.levels), np.diff(self.tokens)
@@ -161,7 +167,8 @@ class Quantiles:
         if self.mean is None or self.tokens[0] == self.tokens[-1]:
             return 1.0
         floor = self._mean_of(math.inf)
-        return (self._mean_of(0.0) - floor) / (self.mean - floor) - 1
+        above = self.mean - floor
+        return (self._mean_of(0.0) - floor) / above - 1 if above > 0 else math.inf
 
     def inverse(self, uniform: FloatArray) -> FloatArray:
         """Inverse CDF: exact at every level, with the stated mean."""

@@ -7,13 +7,16 @@ them, so that two requests share a prefix exactly as far as their leading ids ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hydra_dse.errors import InputError
 
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FloatArray: TypeAlias = "NDArray[np.float64]"
 
 MAX_TURNS = 1000
 

@@ -136,13 +136,14 @@ def test_a_closed_pipe_is_no_error(inputs):
 
 
 def modules_of(folder: Path, *words: str) -> tuple[set[str], dict[str, str]]:
-    """Top-level modules that a command imports, and its environment."""
+    """Top-level modules that a command loads, and its environment; what is bound and never used is not loaded."""
     script = (
         "import json, os, sys\n"
         f"sys.argv = ['hydra-dse', *{list(words)!r}]\n"
         "from hydra_dse.cli import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
-        "names = sorted({name.split('.')[0] for name in sys.modules})\n"
+        "loaded = [name for name, module in sys.modules.items() if type(module).__name__ != '_Deferred']\n"
+        "names = sorted({name.split('.')[0] for name in loaded})\n"
         "print(json.dumps([names, dict(os.environ)]), file=sys.stderr)\n"
     )
     done = subprocess.run(
@@ -166,9 +167,16 @@ def test_a_check_of_a_model_needs_no_search_and_no_plots(inputs):
     assert not found & {"optuna", "simpy", "matplotlib", "pandas", "pyarrow", "scipy"}
 
 
-def test_a_check_of_an_experiment_needs_no_search_and_no_plots(inputs):
+def test_a_check_of_an_experiment_needs_no_arrays_no_search_and_no_plots(inputs):
     found = modules_of(inputs, "check", "experiment.yaml")[0]
-    assert not found & {"optuna", "simpy", "matplotlib", "pandas", "pyarrow"}
+    assert not found & (HEAVY - {"pydantic"})
+    assert "pydantic" in found
+
+
+def test_a_check_of_a_trace_makes_arrays(inputs):
+    rows = "".join(f"{second}.5,{100 + second},{10 + second}\n" for second in range(4))
+    (inputs / "trace.csv").write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n" + rows)
+    assert "numpy" in modules_of(inputs, "check", "trace.csv")[0]
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Length distributions: moments and percentiles of samples and points against their definition."""
 
+import itertools
 import math
 
 import numpy as np
@@ -217,3 +218,17 @@ def test_short_outputs_apart_leave_as_many_points_and_the_same_mean() -> None:
     assert len(short.weight) == 44 * 44
     assert {1.0, 2.0, 3.0, 4.0} <= set(np.round(short.output_tokens, 9))
     assert short.weight @ short.output_tokens == pytest.approx(20.0, rel=0.01)
+
+
+@pytest.mark.parametrize("mean", [1.0, 5.5, 10.0])
+def test_a_mean_at_or_beyond_what_the_quantiles_allow_is_refused(mean):
+    # Half of the lengths lie from 1 to 1 and half from 1 to 10: their mean lies between 1 and 5.5.
+    with pytest.raises(InputError, match=r"between 1 and 5\.5"):
+        Quantiles((0.0, 0.5, 1.0), (1.0, 1.0, 10.0), mean=mean)
+
+
+def test_a_mean_within_rounding_of_the_lowest_is_the_lowest():
+    levels, tokens = (0.0, 0.1, 0.3, 0.7, 1.0), (3.0, 7.0, 11.0, 17.0, 29.0)
+    lowest = math.fsum((b - a) * x for (a, b), x in zip(itertools.pairwise(levels), tokens, strict=False))
+    found = Quantiles(levels, tokens, mean=math.nextafter(lowest, math.inf))
+    assert float(found.inverse(np.array([0.2]))[0]) == 7.0
