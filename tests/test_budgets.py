@@ -23,9 +23,6 @@ LARGER = {
     "hydra_dse/config/template.py": "one template: its choices are read, checked and filled in by the same walk",
     "hydra_dse/hardware/components.py": "nouns of one package, most of it fields and what they mean",
     "hydra_dse/mapping/lower.py": "one lowering, step by step",
-    "hydra_dse/profile/linear.py": "one matrix: its rows are made where they are summed",
-    "hydra_dse/profile/operators.py": "one pass over the operators of a block",
-    "hydra_dse/profile/reference.py": "the readable reference of the profile, on one page",
 }
 
 

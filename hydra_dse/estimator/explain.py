@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.designs import evaluate, reuses, solve_cached
@@ -36,8 +35,6 @@ from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.results.nouns import Evaluation
 from hydra_dse.workload import Piece, pieces
 from hydra_dse.workload.nouns import Workload
-
-FloatArray = NDArray[np.float64]
 
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 

@@ -18,7 +18,8 @@ from hydra_dse.model.operators import Batch, Number
 from hydra_dse.model.precision import Precision
 from hydra_dse.profile.batches import width_of
 from hydra_dse.profile.linear import LinearCosts, LinearOperators
-from hydra_dse.profile.operators import Evaluation, RateRows, terms_of
+from hydra_dse.profile.operator_terms import terms_of
+from hydra_dse.profile.operators import Evaluation, RateRows
 from hydra_dse.profile.row_table import RowTable, widened
 
 FloatArray = NDArray[np.float64]

@@ -20,7 +20,6 @@ from hydra_dse.profile.pools import ProfiledContention, ProfiledPool
 from hydra_dse.profile.roles import with_roles
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def build_profile(

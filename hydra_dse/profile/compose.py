@@ -18,7 +18,8 @@ from hydra_dse.mapping import LedgerRow, MappedPool, flows_of, ledger, operator_
 from hydra_dse.model.operators import Batch
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.profile.composition import ClassTime, Composition, LinkBytes, MappedClass, OperandBytes, ResourceTime
-from hydra_dse.profile.reference import OperatorCost, ReferencePool, Speed
+from hydra_dse.profile.reference import ReferencePool
+from hydra_dse.profile.reference_cost import OperatorCost, Speed
 
 FloatArray = NDArray[np.float64]
 

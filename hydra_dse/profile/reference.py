@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from hydra_dse.mapping import (
     precision_of,
 )
 from hydra_dse.model.blocks import Model
-from hydra_dse.model.operators import Batch, Demand, OperatorClass
+from hydra_dse.model.operators import Batch, Demand
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.operator_cost import (
     DieShare,
@@ -36,61 +35,10 @@ from hydra_dse.operator_cost import (
     launch_s,
 )
 from hydra_dse.profile.experts import ExpertPaths, expert_cost
+from hydra_dse.profile.reference_cost import OperatorCost, Speed
 from hydra_dse.profile.rows import links_of_sites
 
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How many times as fast as designed each kind of resource is: for counterfactuals."""
-
-    compute: float = 1.0
-    memory: float = 1.0
-    network: float = 1.0
-    overhead: float = 1.0
-    hops: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class OperatorCost:
-    """One instance of an operator: its parts and its time.
-
-    `compute_s` is that of the slowest die; `site_s` and `link_s` are busy seconds of each memory site and link.
-    `varying_s`: mean time that experts placed whole take beyond, because the busiest resource varies with the routing.
-    """
-
-    name: str
-    kind: OperatorClass
-    count: int
-    compute_s: float
-    site_s: FloatArray
-    link_s: FloatArray
-    overhead_s: float
-    hops_s: float
-    energy_j: float
-    dies: tuple[int, ...]
-    varying_s: float = 0.0
-
-    @property
-    def memory_s(self) -> float:
-        """Busy seconds of the most loaded memory site."""
-        return float(self.site_s.max(initial=0.0))
-
-    @property
-    def network_s(self) -> float:
-        """Busy seconds of the most loaded link."""
-        return float(self.link_s.max(initial=0.0))
-
-    @property
-    def time_s(self) -> float:
-        """The slowest resource, then what nothing hides."""
-        return self.busiest_s + self.overhead_s + self.hops_s
-
-    @property
-    def busiest_s(self) -> float:
-        """The slowest resource."""
-        return max(self.compute_s, self.memory_s, self.network_s) + self.varying_s
 
 
 class ReferencePool:

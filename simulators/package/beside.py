@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulators.iteration import Race, Rival, Stretch
 from simulators.noi.sharing import TOLERANCE, pair_speeds
 from simulators.package.decode import DecodeLines, contexts_of
-
-FloatArray = NDArray[np.float64]
 
 
 def steps_beside(lines: DecodeLines, race: Race) -> Stretch | None:

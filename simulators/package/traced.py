@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulators.noi.flows import FlowNetwork
 from simulators.package.events import Action, Moving, PackageExecution
@@ -13,8 +12,6 @@ from simulators.package.execution import Iteration
 from simulators.package.program import Program
 from simulators.package.progress import COMPUTES, ENDS, PASSED_ON
 from simulators.package.steps import Flow
-
-FloatArray = NDArray[np.float64]
 
 
 class Carried(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hydra_dse.policy import Emission
 from hydra_dse.rng import derive
@@ -18,8 +17,6 @@ from simulators.iteration import Attended
 from simulators.serving.decoding import DecodeSet
 from simulators.serving.recorder import Recorder
 from simulators.serving.sequence import Sequence
-
-IntArray = NDArray[np.int64]
 
 
 def gains_of(emission: Emission, output: int, seed: int, request: int) -> bytes:
