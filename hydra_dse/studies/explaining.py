@@ -19,18 +19,7 @@ REQUESTS = 200
 def explained(
     a: str | Path, b: str | Path, *, workload: str | None = None, requests: int = REQUESTS, normalise: bool = False
 ) -> Comparison:
-    """The waterfall from A to B.
-
-    Args:
-        a: the folder of a bundle, a design of a run (`RUN:ID`), or with a workload any design by file or name.
-        b: the other.
-        workload: what designs that are no bundles serve; None = that of their run.
-        requests: of the simulation of such designs.
-        normalise: divide the times by tokens where the two did different work.
-
-    Raises:
-        InputError: a fault of an input, an infeasible design, or different work that is not to be normalised.
-    """
+    """The waterfall from A to B; all is as in `hydra_dse.api.explain`."""
     from hydra_dse.bundle.explain import compare
 
     return compare(_breakdown(str(a), workload, requests), _breakdown(str(b), workload, requests), normalise)
