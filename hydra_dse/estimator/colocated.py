@@ -27,14 +27,12 @@ from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompt_impact import Delays, delays
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.shortest_first import ordered
-from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Solution, Work
 from hydra_dse.estimator.stages import Entry, held_back
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.batches import joined
 
 FloatArray = NDArray[np.float64]
-
-JUST_BELOW = 0.998
 
 
 @dataclass(frozen=True)

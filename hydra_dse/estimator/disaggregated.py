@@ -22,7 +22,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.shortest_first import ordered
-from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Solution, Work
 from hydra_dse.estimator.stages import Entry, Stream, held_back, parked
 from hydra_dse.estimator.tandem import Balance, balance
 from hydra_dse.estimator.transfers import handed_over_per_s, handed_over_s
@@ -30,8 +30,6 @@ from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
-
-JUST_BELOW = 0.998
 
 
 @dataclass(frozen=True)

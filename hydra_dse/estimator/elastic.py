@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.chain import limited_sharing
-from hydra_dse.estimator.disaggregated import JUST_BELOW, Disaggregated
+from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.disaggregated_tables import Contention, Tables, capacity_of
 from hydra_dse.estimator.elastic_tables import (
     blended,
@@ -35,7 +35,7 @@ from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompt_service import packed_service
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.role_chain import RoleRates, RoleState, phases_of
-from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Solution, Work
 from hydra_dse.estimator.tandem import Balance, burstiness, phased, residence_of, slowed
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import RoleProfile, ServiceProfile

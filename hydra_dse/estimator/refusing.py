@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from hydra_dse.estimator import latencies
 from hydra_dse.estimator.chain import Burstiness, PoolState
 from hydra_dse.estimator.colocated import Colocated
-from hydra_dse.estimator.disaggregated import JUST_BELOW, Disaggregated
+from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompt_impact import Delays
 from hydra_dse.estimator.prompts import PromptQueue
 from hydra_dse.estimator.rooms import RoomState, pool_with_room, prompt_room, queue_with_room
-from hydra_dse.estimator.solution import Solution
+from hydra_dse.estimator.solution import JUST_BELOW, Solution
 from hydra_dse.estimator.stages import Entry
 from hydra_dse.estimator.static import rooms_of
 from hydra_dse.estimator.tandem import Balance, balance, burstiness, residence_of

@@ -12,6 +12,9 @@ from hydra_dse.model.operators import Batch
 
 FloatArray = NDArray[np.float64]
 
+JUST_BELOW = 0.998
+"""Share of its saturation rate up to which a design is solved: at the rate itself queues have no mean."""
+
 
 @dataclass(frozen=True)
 class Work:

@@ -17,7 +17,7 @@ from hydra_dse.estimator.iteration import packed_batch, prefill_times
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.solution import Latency, Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Latency, Solution, Work
 from hydra_dse.estimator.static_tables import StaticTables, static_tables, still_active
 from hydra_dse.estimator.static_waits import POINTS, Found, found_by_arrivals
 from hydra_dse.estimator.transient import Transient
@@ -25,8 +25,6 @@ from hydra_dse.model.operators import Batch
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
-
-JUST_BELOW = 0.998
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from hydra_dse.estimator.first_tokens import ttft_spread
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.solution import Latency, Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Latency, Solution, Work
 from hydra_dse.estimator.stages import Entry
-from hydra_dse.estimator.static import JUST_BELOW, Lives, nothing_found, per_token, running_in_slices
+from hydra_dse.estimator.static import Lives, nothing_found, per_token, running_in_slices
 from hydra_dse.estimator.static_tables import StaticTables, static_tables
 from hydra_dse.estimator.static_waits import Found, found_by_arrivals
 from hydra_dse.estimator.tandem import Balance, balance
