@@ -19,6 +19,7 @@ def compare_maps(
     directory: Path,
     workers: int,
     command: Sequence[str],
+    cluster: str | None,
     *,
     resume: bool,
     quiet: bool,
@@ -29,7 +30,9 @@ def compare_maps(
     from hydra_dse.studies.dynamic import dynamic
 
     with StudyBar(f"task maps {experiment.name}", "runs", quiet or as_json) as bar:
-        result = dynamic(experiment, directory, workers=workers, resume=resume, progress=bar, command=command)
+        result = dynamic(
+            experiment, directory, workers=workers, resume=resume, progress=bar, command=command, cluster=cluster
+        )
     if as_json:
         _print_json(result)
     else:

@@ -64,12 +64,9 @@ def robustness(
     from hydra_dse.studies.robustness import robustness as run_study
 
     if Path(target).is_dir():
-        foreign = {
-            "--out": out, "--trials": trials, "--seed": seed, "--simulate": simulate, "--set": overrides,
-            "--cluster": cluster,
-        }  # fmt: skip
+        foreign = {"--out": out, "--trials": trials, "--seed": seed, "--simulate": simulate, "--set": overrides}
         _refuse(foreign, "takes an experiment, not a run directory", target)
-        judge_front(Path(target), draws or 200, memory, workers, quiet=quiet, as_json=as_json)
+        judge_front(Path(target), draws or 200, memory, workers, cluster, quiet=quiet, as_json=as_json)
         return
     _refuse({"--draws": draws, "--memory": memory}, "takes the directory of a run, not an experiment", target)
     extra = [f"search.trials={trials}"] if trials is not None else []
@@ -79,9 +76,8 @@ def robustness(
     if loaded.dynamic is not None:
         from hydra_dse.cli.dynamic import compare_maps
 
-        _refuse({"--cluster": cluster}, "is not taken by studies of task maps", target)
         words = ["hydra-dse", *sys.argv[1:]]
-        compare_maps(loaded, directory, workers, words, resume=resume, quiet=quiet, as_json=as_json)
+        compare_maps(loaded, directory, workers, words, cluster, resume=resume, quiet=quiet, as_json=as_json)
         return
     with StudyBar(f"robustness {loaded.name}", "estimates", quiet or as_json) as bar:
         result = run_study(

@@ -64,7 +64,7 @@ def sweep(
 
         if not as_json:
             _print_front(result, loaded)
-        judge_front(result.run_dir, draws, None, workers, quiet=quiet, as_json=as_json)
+        judge_front(result.run_dir, draws, None, workers, cluster, quiet=quiet, as_json=as_json)
 
 
 def _tell_unused(experiment: Experiment) -> None:

@@ -12,14 +12,23 @@ if TYPE_CHECKING:
     from hydra_dse.studies.front_uncertainty import UncertaintyResult
 
 
-def judge_front(run_dir: Path, draws: int, memory: float | None, workers: int, *, quiet: bool, as_json: bool) -> None:
+def judge_front(
+    run_dir: Path,
+    draws: int,
+    memory: float | None,
+    workers: int,
+    cluster: str | None,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Judge the front of a run and print the odds of its designs, the surest first."""
     from hydra_dse.cli.progress import StudyBar
     from hydra_dse.studies.front_uncertainty import SLOW_MEMORY, uncertainty
 
     with StudyBar(f"draws for {run_dir}", "draws", quiet or as_json) as bar:
         factor = SLOW_MEMORY if memory is None else memory
-        result = uncertainty(run_dir, draws=draws, memory=factor, workers=workers, progress=bar)
+        result = uncertainty(run_dir, draws=draws, memory=factor, workers=workers, progress=bar, cluster=cluster)
     if as_json:
         _print_json(result)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hydra_dse.cli.options import finite, json_option, set_option
+from hydra_dse.cli.options import cluster_option, finite, json_option, set_option
 
 if TYPE_CHECKING:
     from hydra_dse.studies.variance import EffectRow
@@ -17,11 +17,20 @@ if TYPE_CHECKING:
 @click.argument("experiment")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file to write [default: none].")
 @click.option("--quick", is_flag=True, help="The file's quick variant: one load and few rows.")
+@click.option("--workers", type=click.IntRange(1, 4096), default=1, show_default=True, help="Processes.")
+@cluster_option
 @click.option("--quiet", is_flag=True, help="No progress.")
 @set_option
 @json_option
 def variance(
-    experiment: str, out: Path | None, quick: bool, quiet: bool, overrides: tuple[str, ...], as_json: bool
+    experiment: str,
+    out: Path | None,
+    quick: bool,
+    workers: int,
+    cluster: str | None,
+    quiet: bool,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Which choices decide how good a design is: the variance over the space of EXPERIMENT, by factor."""
     from hydra_dse.cli.progress import StudyBar
@@ -32,7 +41,12 @@ def variance(
 
     study = load_variance(experiment, overrides, quick=quick)
     with StudyBar(f"variance {study.name}", "loads", quiet or as_json) as bar:
-        rows = decompose(study, lambda done, total, doing: bar.update(StudyState(done, total, doing)))
+        rows = decompose(
+            study,
+            lambda done, total, doing: bar.update(StudyState(done, total, doing)),
+            workers=workers,
+            cluster=cluster,
+        )
     if out is not None:
         write_atomically(out, variance_csv(rows))
     if as_json:

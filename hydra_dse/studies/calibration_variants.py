@@ -118,10 +118,15 @@ class VariantsHere:
 
 @dataclass(frozen=True)
 class VariantsOfStored:
-    """Scores under a stored experiment, loaded where it works."""
+    """Scores under a stored experiment, loaded where it works.
+
+    Attributes:
+        digest: of the file, so that a process that sees another one refuses it.
+    """
 
     path: str
     references: References
+    digest: str = ""
 
     def score(self, variant: Variant, points: Sequence[Point]) -> ScoreTable:
         """Scores with the experiment's bounds as violations."""
@@ -130,6 +135,6 @@ class VariantsOfStored:
 
 @lru_cache(maxsize=2)
 def _here(stored: VariantsOfStored) -> VariantsHere:
-    from hydra_dse.config import load_experiment
+    from hydra_dse.studies.estimating import same_experiment
 
-    return VariantsHere(load_experiment(stored.path), stored.references)
+    return VariantsHere(same_experiment(stored.path, stored.digest), stored.references)

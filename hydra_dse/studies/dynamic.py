@@ -29,6 +29,7 @@ from hydra_dse.studies.dynamic_files import write_dynamic
 from hydra_dse.studies.dynamic_loads import Load, loads_of, mean_shares, steady
 from hydra_dse.studies.dynamic_simulation import ELASTIC, STATIC, MapRun, MapSimulation, with_map
 from hydra_dse.studies.dynamic_tables import Gain, MapRow, gains_of, rows_of
+from hydra_dse.studies.executor import runs_beside
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.journaled import journaled
 from hydra_dse.studies.progress import StudyProgress, StudyState
@@ -69,6 +70,7 @@ def dynamic(
     resume: bool = False,
     progress: StudyProgress | None = None,
     command: Sequence[str] = (),
+    cluster: str | None = None,
 ) -> DynamicResult:
     """Compare task maps on loads at rest and on shifting ones; write the run directory.
 
@@ -79,6 +81,7 @@ def dynamic(
         resume: go on; what is in the journal is not simulated again.
         progress: told after every simulation.
         command: the command line, for provenance.
+        cluster: address of a Dask scheduler whose workers simulate instead; they must see the run directory.
 
     Raises:
         InputError: no such section, a mistake in the experiment, or the directory holds something else.
@@ -89,7 +92,7 @@ def dynamic(
         raise InputError(Fault("a study of task maps needs a section 'dynamic'", path="dynamic"))
     find_simulator()
     run = open_run(Path(run_dir), experiment, resume=resume, command=command)
-    with journaled(run, CASES, workers, "cases") as (journal, pool):
+    with journaled(run, CASES, workers, "cases", cluster) as (journal, pool):
         return _study(experiment, experiment.dynamic, run, journal, pool, progress)
 
 
@@ -189,7 +192,7 @@ def _simulated(
 ) -> dict[MapRun, dict[str, Any]]:
     keys = {run: case_key("map", run) for run in runs}
     lacking = [run for run in runs if keys[run] not in journal]
-    ahead = {run: pool.submit(_run, simulation, run) for run in lacking} if _parallel(pool) else {}
+    ahead = {run: pool.submit(_run, simulation, run) for run in lacking} if runs_beside(pool) else {}
     records: dict[MapRun, dict[str, Any]] = {}
     for number, run in enumerate(runs):
         record = journal.get(keys[run])
@@ -201,13 +204,6 @@ def _simulated(
         if progress is not None:
             progress.update(StudyState(number + 1, len(runs), f"{run.task_map}, {run.load}"))
     return records
-
-
-def _parallel(pool: Executor) -> bool:
-    """Whether tasks run beside this process, so that they are all submitted at once."""
-    from hydra_dse.studies.executor import InProcessExecutor
-
-    return not isinstance(pool, InProcessExecutor)
 
 
 def _run(simulation: MapSimulation, run: MapRun) -> dict[str, Any]:

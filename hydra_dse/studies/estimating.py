@@ -90,10 +90,12 @@ def same_experiment(path: str, digest: str) -> Experiment:
 
 @lru_cache(maxsize=2)
 def stored_experiment(path: str, digest: str) -> Experiment:
-    """The experiment of a file, read again by a process only when its digest is another; not for cluster workers."""
-    from hydra_dse.config import load_experiment
+    """`same_experiment`, read again by a process only when the digest is another.
 
-    return load_experiment(path)
+    Raises:
+        InputError: this process sees no such file, or another one.
+    """
+    return same_experiment(path, digest)
 
 
 def measured(experiment: Experiment) -> References:

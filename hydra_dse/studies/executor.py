@@ -49,6 +49,11 @@ class InProcessExecutor(Executor):
         return future
 
 
+def runs_beside(pool: Executor) -> bool:
+    """Whether tasks run beside this process, so that they are best all submitted before the first result is asked."""
+    return not isinstance(pool, InProcessExecutor)
+
+
 def available_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,11 +8,13 @@ say how much of the front is the calibration's.  The same once more with memorie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
 from hydra_dse.errors import NothingFeasible
@@ -23,7 +25,7 @@ from hydra_dse.search.scores import ScoreTable
 from hydra_dse.studies.calibration_variants import Variant, VariantScorer, VariantsHere, VariantsOfStored, has_intervals
 from hydra_dse.studies.cases import CaseJournal, case_key
 from hydra_dse.studies.designs_table import point_in
-from hydra_dse.studies.executor import executor
+from hydra_dse.studies.executor import executor, runs_beside
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_odds import Comparison, FrontOdds, comparisons, odds_of
 from hydra_dse.studies.front_uncertainty_files import write_uncertainty
@@ -75,6 +77,7 @@ def uncertainty(
     memory: float = SLOW_MEMORY,
     workers: int = 1,
     progress: StudyProgress | None = None,
+    cluster: str | None = None,
 ) -> UncertaintyResult:
     """Judge the front of a run under drawn calibrations; write `front_uncertainty.csv` and `comparisons.csv`.
 
@@ -87,6 +90,7 @@ def uncertainty(
         memory: factor on the bandwidth of every stack in the repeat.
         workers: processes that score.
         progress: told after every draw.
+        cluster: address of a Dask scheduler whose workers score instead; they must see the run directory.
 
     Raises:
         InputError: no run directory, or a corrupt one.
@@ -108,7 +112,8 @@ def uncertainty(
         run.refuse_links(DRAWS)
         journal = CaseJournal(run.path / DRAWS)
         try:
-            tables = _tables(experiment, run.experiment_file, variants, points, journal, workers, progress)
+            with executor(workers, cluster) as pool:
+                tables = _tables(experiment, run.experiment_file, variants, points, journal, pool, progress)
         except STOPS as cause:
             raise stopped(cause, f"the draws that are done are kept in {run.path / DRAWS}") from None
         odds = odds_of(identities, front, objectives, tables[0], tables[1], tables[2:])
@@ -147,7 +152,7 @@ def _tables(
     variants: Sequence[Variant],
     points: Sequence[Point],
     journal: CaseJournal,
-    workers: int,
+    pool: Executor,
     progress: StudyProgress | None,
 ) -> list[ScoreTable]:
     from hydra_dse.studies.estimating import measured
@@ -155,25 +160,24 @@ def _tables(
 
     references = measured(experiment) if experiment.scenarios.items else References()
     scorer: VariantScorer = VariantsHere(experiment, references)
-    if workers > 1:
-        scorer = VariantsOfStored(str(file.resolve()), references)
+    if runs_beside(pool):
+        scorer = VariantsOfStored(str(file.resolve()), references, digest_of(file))
     keys = [case_key("draw", variant, *points) for variant in variants]
     tables = []
-    with executor(workers) as pool:
-        futures = {}
-        for key, variant in zip(keys, variants, strict=True):
-            if key not in journal and workers > 1:
-                futures[key] = pool.submit(_score, scorer, variant, list(points))
-        for number, (key, variant) in enumerate(zip(keys, variants, strict=True)):
-            record = journal.get(key)
-            if record is None:
-                table = futures[key].result() if key in futures else scorer.score(variant, points)
-                record = record_of(table)
-                with uninterrupted():
-                    journal.add(key, record)
-            tables.append(table_of(record))
-            if progress is not None:
-                progress.update(StudyState(number + 1, len(variants)))
+    futures = {}
+    for key, variant in zip(keys, variants, strict=True):
+        if key not in journal and runs_beside(pool):
+            futures[key] = pool.submit(_score, scorer, variant, list(points))
+    for number, (key, variant) in enumerate(zip(keys, variants, strict=True)):
+        record = journal.get(key)
+        if record is None:
+            table = futures[key].result() if key in futures else scorer.score(variant, points)
+            record = record_of(table)
+            with uninterrupted():
+                journal.add(key, record)
+        tables.append(table_of(record))
+        if progress is not None:
+            progress.update(StudyState(number + 1, len(variants)))
     return tables
 
 

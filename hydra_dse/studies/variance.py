@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hydra_dse.design.comparison import Load
 from hydra_dse.design.nouns import Design
 from hydra_dse.design.space import Point, SearchSpace, Value
 from hydra_dse.design.variance import Decomposition, Factor
@@ -25,13 +27,19 @@ from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.estimator.shares import at_shares
 from hydra_dse.rng import derive
 from hydra_dse.search.outer import OuterSpace
+from hydra_dse.studies.executor import executor, runs_beside
 from hydra_dse.studies.files import csv_bytes
+from hydra_dse.studies.interrupts import STOPS, stopped
 
 FloatArray = NDArray[np.float64]
 Draw = Mapping[str, Mapping[str, Value]]
 """Factor → its values by name."""
 
+Responses = tuple[FloatArray, Mapping[float, FloatArray]]
+"""Saturation, and mean TTFT by share of it."""
+
 _DRAWS = 1000
+_TASK_DESIGNS = 256
 _POLICY = ("batching", "task_map", "placement")
 
 
@@ -73,22 +81,55 @@ def jansen(a: FloatArray, b: FloatArray, mixed: FloatArray) -> tuple[FloatArray,
     return first, np.mean((a - mixed) ** 2, axis=1) / (2.0 * variance)
 
 
-def decompose(study: Decomposition, told: Callable[[int, int, str], None] | None = None) -> list[EffectRow]:
-    """The indices of every load, response and factor.
+def decompose(
+    study: Decomposition,
+    told: Callable[[int, int, str], None] | None = None,
+    *,
+    workers: int = 1,
+    cluster: str | None = None,
+) -> list[EffectRow]:
+    """The indices of every load, response and factor; the same for any number of workers.
+
+    Args:
+        study: what to decompose.
+        told: called after every load with loads done, loads in all, and the load.
+        workers: processes that estimate.
+        cluster: address of a Dask scheduler whose workers estimate instead.
 
     Raises:
         NothingFeasible: no row of a load is feasible throughout.
+        Interrupted: the user stopped, or workers died again and again; nothing is kept.
     """
     rows: list[EffectRow] = []
     designs = list(_designs(study))
-    for number, load in enumerate(study.loads):
-        tokens, ttft = at_shares(designs, load.requests, study.calibration, study.shares, study.seed)
-        responses = {"saturation": tokens, **{f"ttft_at_{share:g}": ttft[share] for share in study.shares}}
-        for name, values in responses.items():
-            rows += _effects(study, (load.model, load.workload, name), values)
-        if told is not None:
-            told(number + 1, len(study.loads), f"{load.model} {load.workload}")
+    try:
+        with executor(workers, cluster) as pool:
+            tasks = (_submitted(study, designs, load, pool) for load in study.loads)
+            for number, (load, futures) in enumerate(
+                zip(study.loads, list(tasks) if runs_beside(pool) else tasks, strict=True)
+            ):
+                for name, values in _responses([future.result() for future in futures]).items():
+                    rows += _effects(study, (load.model, load.workload, name), values)
+                if told is not None:
+                    told(number + 1, len(study.loads), f"{load.model} {load.workload}")
+    except STOPS as cause:
+        raise stopped(cause, "nothing of the decomposition is kept") from None
     return rows
+
+
+def _submitted(study: Decomposition, designs: Sequence[Design], load: Load, pool: Executor) -> list[Future[Responses]]:
+    """Estimates of all designs under a load, in tasks of one size, so that every bit is the same for any pool."""
+    starts = range(0, len(designs), _TASK_DESIGNS)
+    parts = [tuple(designs[start : start + _TASK_DESIGNS]) for start in starts]
+    return [pool.submit(at_shares, part, load.requests, study.calibration, study.shares, study.seed) for part in parts]
+
+
+def _responses(parts: Sequence[Responses]) -> dict[str, FloatArray]:
+    """Responses by name, each of shape (designs,), from those of the tasks."""
+    found = {"saturation": np.concatenate([tokens for tokens, _ in parts])}
+    for share in parts[0][1]:
+        found[f"ttft_at_{share:g}"] = np.concatenate([ttft[share] for _, ttft in parts])
+    return found
 
 
 def _effects(study: Decomposition, names: tuple[str, str, str], values: FloatArray) -> Iterator[EffectRow]:
