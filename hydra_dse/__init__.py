@@ -7,8 +7,8 @@ are imported when first used, so that `import hydra_dse` stays light; their type
 __version__ = "0.1.0"
 
 __all__ = [
-    "__version__", "compare", "estimate", "explain", "load_calibration", "load_design", "load_experiment",
-    "load_workload", "open_run", "robustness", "simulate", "sweep", "validate", "whatif",
+    "__version__", "compare", "dynamic", "estimate", "explain", "load_calibration", "load_design", "load_experiment",
+    "load_workload", "open_run", "robustness", "simulate", "sweep", "uncertainty", "validate", "variance", "whatif",
 ]  # fmt: skip
 
 

@@ -148,10 +148,10 @@ class Robustness:
         Raises:
             InputError: no such figure.
         """
+        from hydra_dse.api.reading import run_at
         from hydra_dse.report.robustness import robustness_section
-        from hydra_dse.report.run import read_run
 
-        plots = robustness_section(read_run(self.path)).plots
+        plots = robustness_section(run_at(self.path)).plots
         return drawn(plots, plots[-1].stem if metric is None else f"robustness_{metric}")
 
 

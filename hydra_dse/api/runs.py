@@ -10,6 +10,8 @@ from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.studies import ValidationResult, design_of_run
+from hydra_dse.studies.run_directory import DESIGNS
+from hydra_dse.studies.runs import row_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A run directory with scored designs, read whenever it is asked: what a validation adds is seen."""
+    """A run directory with scored designs, read again when a file of it has changed: what a validation adds is seen."""
 
     path: Path
 
     @property
     def _read(self) -> Run:
-        from hydra_dse.report.run import read_run
+        from hydra_dse.api.reading import run_at
 
-        return read_run(self.path)
+        return run_at(self.path)
 
     @property
     def experiment(self) -> Experiment:
@@ -60,7 +62,12 @@ class StudyRun:
         Raises:
             InputError: no such design.
         """
-        return design_of_run(self.path, identity)
+        from hydra_dse.studies.comparison.stored import is_comparison
+
+        if is_comparison(self.path):
+            return design_of_run(self.path, identity)
+        run = self._read
+        return run.design(row_named(run.designs, identity, str(self.path / DESIGNS)))
 
     def frame(self) -> pd.DataFrame:
         """One row per scored design, in order: `design`, `front`, `feasible`, parameters, estimated metrics."""
@@ -129,10 +136,10 @@ class Validation:
         Raises:
             InputError: no such figure.
         """
-        from hydra_dse.report.run import read_run
+        from hydra_dse.api.reading import run_at
         from hydra_dse.report.validation import validation_section
 
-        plots = validation_section(read_run(self.path)).plots
+        plots = validation_section(run_at(self.path)).plots
         return drawn(plots, "errors" if metric is None else f"parity_{metric}")
 
 

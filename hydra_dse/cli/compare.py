@@ -83,8 +83,11 @@ def _print_json(result: ComparisonResult) -> None:
         for row in result.summary
     ]
     print_json(
-        {"run": str(result.run_dir), "reference": result.comparison.reference, "cases": rows, "summary": summary}
-    )
+        {
+            "run": str(result.run_dir), "reference": result.comparison.reference, "cases": rows, "summary": summary,
+            "notes": list(result.notes),
+        }
+    )  # fmt: skip
 
 
 def _ratio_json(ratio: Ratio) -> dict[str, float | None]:
@@ -114,6 +117,8 @@ def _print_tables(result: ComparisonResult) -> None:
     for row in violated:
         name = row.measured.contender
         console().print(f"{row.model}, {row.workload}: {name} cannot serve: {'; '.join(row.measured.violations)}")
+    for note in result.notes:
+        console().print(f"note: {note}")
     console().print(f"files: {result.run_dir}/compare.csv, points.csv, summary.csv")
 
 

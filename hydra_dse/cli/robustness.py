@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.0, 1.0, min_open=True),
     help="Of a RUN: memory efficiencies of the repeat, as a factor  [default: 0.85]",
 )
+@click.option("--quick", is_flag=True, help="The file's quick variant: few designs and requests.")
 @click.option("--resume", is_flag=True, help="Go on with a study of the same experiment.")
 @cluster_option
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -43,6 +44,7 @@ def robustness(
     simulate: bool,
     draws: int | None,
     memory: float | None,
+    quick: bool,
     resume: bool,
     cluster: str | None,
     quiet: bool,
@@ -64,14 +66,17 @@ def robustness(
     from hydra_dse.studies.robustness import robustness as run_study
 
     if Path(target).is_dir():
-        foreign = {"--out": out, "--trials": trials, "--seed": seed, "--simulate": simulate, "--set": overrides}
+        foreign = {
+            "--out": out, "--trials": trials, "--seed": seed, "--simulate": simulate, "--set": overrides,
+            "--quick": quick,
+        }  # fmt: skip
         _refuse(foreign, "takes an experiment, not a run directory", target)
         judge_front(Path(target), draws or 200, memory, workers, cluster, quiet=quiet, as_json=as_json)
         return
     _refuse({"--draws": draws, "--memory": memory}, "takes the directory of a run, not an experiment", target)
     extra = [f"search.trials={trials}"] if trials is not None else []
     extra += [f"search.seed={seed}"] if seed is not None else []
-    loaded = load_experiment(target, [*overrides, *extra])
+    loaded = load_experiment(target, [*overrides, *extra], quick=quick)
     directory = out or Path("runs") / f"{loaded.name}-robustness"
     if loaded.dynamic is not None:
         from hydra_dse.cli.dynamic import compare_maps

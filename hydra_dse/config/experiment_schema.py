@@ -138,4 +138,5 @@ class ExperimentSection(Section):
     calibration: Name = "measured"
     scenarios: ScenariosSection | None = None
     dynamic: DynamicSection | None = None
+    quick: dict[Name, Any] = Field(default_factory=dict)
     inputs: tuple[InputSection, ...] = ()

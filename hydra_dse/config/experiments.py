@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from hydra_dse.config.compared_loads import quick_overrides
 from hydra_dse.config.document import Document, leaves
 from hydra_dse.config.finder import find, find_from, looks_like_path
 from hydra_dse.config.hardware import load_calibration, load_from
@@ -43,18 +44,22 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def load_experiment(ref: str | Path, overrides: Sequence[str | Override] = ()) -> Experiment:
+def load_experiment(ref: str | Path, overrides: Sequence[str | Override] = (), *, quick: bool = False) -> Experiment:
     """Return the experiment of a file or bundled name.
 
     Args:
         ref: path of a YAML file (a run directory's `experiment.yaml` included), or a bundled name.
         overrides: `key=value` texts; `workload.…` and `space.…` reach into the files that the experiment names.
+        quick: with the values of the file's section `quick` in place, before the overrides.
 
     Raises:
         InputError: with every fault found, those of the files it names included.
     """
     path = find("experiments", ref)
-    return build_experiment(load_yaml(path), parsed(overrides), path)
+    document = load_yaml(path)
+    if quick:
+        document = apply_overrides(document, quick_overrides(document))
+    return build_experiment(document, parsed(overrides), path)
 
 
 def build_experiment(document: Document, overrides: Sequence[Override], path: Path) -> Experiment:
@@ -205,7 +210,7 @@ class _Builder:
     def _resolved(
         self, section: ExperimentSection, name: str, workload: LoadedWorkload, space: dict[str, object]
     ) -> dict[str, object]:
-        plain = section.model_dump(mode="python", exclude_none=True)
+        plain = section.model_dump(mode="python", exclude_none=True, exclude={"quick"})
         plain.update(name=name, workload=workload.plain, space=space)
         if self.scenarios is not None:
             plain["scenarios"] = self.scenarios.plain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.design.experiment import Scenario
-from hydra_dse.errors import Fault, did_you_mean
+from hydra_dse.errors import Fault, did_you_mean, one_of
 from hydra_dse.results.aggregates import FORMS, aggregate_of
 from hydra_dse.results.derived import derived_metric
 from hydra_dse.results.metrics import (
@@ -17,12 +17,14 @@ from hydra_dse.results.metrics import (
     NEEDS_SESSIONS,
     NEEDS_SLO,
     NEITHER,
+    OF_EACH_MODEL,
+    OF_MODEL,
     SCENARIOS_ONLY,
     SIMULATED_ONLY,
     THERMAL,
     UTILIZATION,
 )
-from hydra_dse.workload import pieces
+from hydra_dse.workload import pieces, served
 from hydra_dse.workload.nouns import Workload
 
 if TYPE_CHECKING:
@@ -84,6 +86,10 @@ def _over_all(
 
 def _message(name: str, workload: Workload | None, groups: Sequence[str] | None, *, objective: bool) -> str | None:
     """What is wrong with a metric, None where nothing is."""
+    base, at, model = name.partition(OF_MODEL)
+    if at:
+        wrong = _of_model(name, base, model, workload)
+        return wrong or _message(base, workload, groups, objective=objective)
     known = [
         other
         for other, found in METRICS.items()
@@ -118,6 +124,24 @@ def _message(name: str, workload: Workload | None, groups: Sequence[str] | None,
         return f"{name!r} needs requests with common prefixes, and workload {workload.name!r} has none"
     if name in NEEDS_SESSIONS and workload is not None and not workload.has_sessions:
         return f"{name!r} needs sessions of several turns, and workload {workload.name!r} has none"
+    return None
+
+
+def _of_model(name: str, base: str, model: str, workload: Workload | None) -> str | None:
+    """What is wrong with a metric of one model, None where nothing is but what is wrong with the metric itself."""
+    if base not in OF_EACH_MODEL:
+        accepted = f"accepted: {', '.join(OF_EACH_MODEL)}"
+        if base in METRICS:
+            return f"{name!r}: {base!r} is not told of one model; {accepted}"
+        return f"{name!r}: unknown metric {base!r}{did_you_mean(base, OF_EACH_MODEL)}; {accepted}"
+    if workload is None:
+        return None
+    labels = [kind.label for kind in served(workload)]
+    if len(labels) == 1:
+        return f"{name!r}: workload {workload.name!r} has one model, {labels[0]!r}; name {base!r}"
+    if model not in labels:
+        found = did_you_mean(model, labels)
+        return f"{name!r}: workload {workload.name!r} has no model {model!r}{found}; it has {one_of(labels)}"
     return None
 
 

@@ -138,6 +138,19 @@ UTILIZATION = "utilization_"
 """What the metrics of die groups begin with."""
 OF_MODEL = "@"
 """What stands between a metric and the model it is of, where a workload has several."""
+OF_EACH_MODEL = (
+    *(f"{kind}_{statistic}_s" for kind in ("ttft", "tpot", "tbt", "e2e") for statistic in _STATISTICS),
+    "ttft_scheduled_mean_s",
+    "output_tokens_per_s_per_user",
+    "throughput_requests_per_s",
+    "throughput_tokens_per_s",
+    "slo_attainment",
+    "goodput_requests_per_s",
+    "batch_mean",
+    "rejected_share",
+    "preemptions_per_request",
+)
+"""Metrics that estimate and simulation tell of each model of a workload that has several."""
 
 
 def metric(name: str) -> Metric:

@@ -42,10 +42,20 @@ def design_of_run(run_dir: str | Path, identity: str) -> Design:
         return design_of_comparison(run_dir, identity)
     run = existing_run(run_dir)
     designs = designs_of(run)
+    row = row_named(designs, identity, str(run.path / DESIGNS))
+    space = experiment_of(run).space
+    return space.build(point_in(space, designs.points[row]))
+
+
+def row_named(designs: ScoredDesigns, identity: str, file: str) -> int:
+    """The row of a design by id, or by its first digits where they are unique.
+
+    Raises:
+        InputError: no such design in `file`.
+    """
     names = designs.scores.identities
     found = [index for index, name in enumerate(names) if identity and name.startswith(identity)]
     if len(found) != 1:
         wrong = "names several designs" if found else f"names no design{did_you_mean(identity, names)}"
-        raise InputError(Fault(f"{identity!r} {wrong} of this run", file=str(run.path / DESIGNS)))
-    space = experiment_of(run).space
-    return space.build(point_in(space, designs.points[found[0]]))
+        raise InputError(Fault(f"{identity!r} {wrong} of this run", file=file))
+    return found[0]

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hydra_dse.config import load_comparison, load_design
+from hydra_dse.config import load_comparison, load_design, load_workload
+from hydra_dse.design.comparison import Load
 from hydra_dse.errors import InputError, Interrupted
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.extensions import OBJECTIVES, registered
@@ -24,11 +26,13 @@ from hydra_dse.studies.comparison.choosing import Estimating, finalists, workloa
 from hydra_dse.studies.comparison.course import OWN, REFERENCE, Case, Measured
 from hydra_dse.studies.comparison.designs import Choice, design_of
 from hydra_dse.studies.comparison.measuring import LATENCIES, highest_rate
+from hydra_dse.studies.comparison.notes import short_runs
 from hydra_dse.studies.comparison.ratios import half_width, paired_ratio, summarise
 from hydra_dse.studies.comparison.table import compared
 from hydra_dse.studies.run_references import calibration_of, workload_of_run
 from hydra_dse.studies.runs import design_of_run
 from hydra_dse.workload import at_rate
+from hydra_dse.workload.periods import period_s
 
 SMALL = """\
 name: small
@@ -121,6 +125,22 @@ def test_a_point_that_the_contender_does_not_sustain_is_left_out_of_the_ratios(f
     assert math.isnan(row.ratios["ttft_at_0.5_of_reference"].value)
     assert row.ratios["ttft_at_0.5_of_own"].value == 1.0
     assert row.ratios["max_rate"].value == pytest.approx(0.25)
+
+
+def test_runs_that_see_a_part_of_their_period_are_told_once_a_load(file):
+    comparison = load_comparison(file)
+    varying = load_workload("shifting-mix")
+    loads = (comparison.loads[0], Load("m", "shifting-mix", varying))
+    comparison = replace(comparison, loads=loads)  # 40 requests a run
+    point = (dict.fromkeys(LATENCIES, 1.0),)
+    rates = ({"saturation_requests_per_s": 9.0, "max_rate_requests_per_s": 8.0},)
+    sides = tuple(
+        Measured(name, Choice(name, {}), rates=rates, points={(REFERENCE, 0.5): (rate, point)})
+        for name, rate in (("baseline", 4.0), ("slower", math.nan))
+    )
+    [note] = short_runs(comparison, [Case(0, "throughput", sides), Case(1, "throughput", sides)])
+    assert note.startswith("m, shifting-mix, 8 req/s: runs of 5 s see")
+    assert f"of the {period_s(varying):.4g} s" in note
 
 
 def _table(path, name):

@@ -10,6 +10,7 @@ from pathlib import Path
 from hydra_dse.design.comparison import Comparison
 from hydra_dse.studies.comparison.course import Case, course_of
 from hydra_dse.studies.comparison.designs import check_changes
+from hydra_dse.studies.comparison.notes import short_runs
 from hydra_dse.studies.comparison.ratios import SummaryRow
 from hydra_dse.studies.comparison.runs import ComparisonRun, design_of_reference
 from hydra_dse.studies.comparison.scheduling import Driver
@@ -37,6 +38,7 @@ class ComparisonResult:
 
     Attributes:
         resumed: tasks whose answers were read from an earlier, interrupted run.
+        notes: what a reader must know of the runs.
     """
 
     run_dir: Path
@@ -44,6 +46,7 @@ class ComparisonResult:
     rows: tuple[Compared, ...]
     summary: tuple[SummaryRow, ...]
     resumed: int
+    notes: tuple[str, ...] = ()
 
 
 def compare(
@@ -139,4 +142,5 @@ class _Comparing:
     def result(self) -> ComparisonResult:
         """Everything that was found."""
         rows, summary = tuple(self._rows), tuple(self._summary)
-        return ComparisonResult(self._run.path, self._comparison, rows, summary, self._run.resumed)
+        notes = short_runs(self._comparison, self._cases)
+        return ComparisonResult(self._run.path, self._comparison, rows, summary, self._run.resumed, notes)
