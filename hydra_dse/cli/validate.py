@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hydra_dse.cli.options import cluster_option, finite, json_option, window_options
+from hydra_dse.errors import Fault, InputError
 
 if TYPE_CHECKING:
+    from hydra_dse.design.experiment import Experiment
     from hydra_dse.studies import ValidationResult
     from hydra_dse.studies.bundles import TraceOptions
     from hydra_dse.studies.validated_bundles import BundlingSimulation
@@ -65,6 +67,9 @@ def validate(
     from hydra_dse.studies.bundles import TraceOptions
 
     experiment = experiment_of(existing_run(run))
+    if bundles and experiment.scenarios.items:
+        message = "--bundles takes designs of one workload; these are simulated under several scenarios"
+        raise InputError(Fault(message, file=run))
     simulation = _bundling(run, simulator, TraceOptions(trace_window, trace_limit, compress)) if bundles else None
     with ValidationBar(f"validate {experiment.name}", "designs", quiet or as_json) as bar:
         result = run_validation(
@@ -77,11 +82,23 @@ def validate(
     if as_json:
         _print_json(result)
         return
-    _print_tables(result, experiment.objectives)
+    _print_tables(result, (*experiment.objectives, *_by_scenario(experiment)))
     if bundles:
         from hydra_dse.cli.tables import console
 
         console().print(f"bundles: {result.run_dir}/bundles/<design>; hydra-dse explain A B says why one is faster")
+
+
+def _by_scenario(experiment: Experiment) -> list[str]:
+    """Metrics inside the aggregates of an experiment, by scenario."""
+    from hydra_dse.results.aggregates import AT
+
+    if not experiment.scenarios.items:
+        return []
+    from hydra_dse.search.scenarios import metrics_inside
+
+    items = experiment.scenarios.items
+    return [f"{name}{AT}{item.name}" for name in metrics_inside(experiment) for item in items]
 
 
 def _bundling(run: str, simulator: str, traces: TraceOptions) -> BundlingSimulation:

@@ -23,7 +23,7 @@ from hydra_dse.report.run import Run
 from hydra_dse.report.texts import capital, interval, shown_metrics, unit_of
 from hydra_dse.results import metric
 from hydra_dse.results.text import number, percent
-from hydra_dse.studies.validation_table import ValidationRow
+from hydra_dse.studies.validation_table import BANDS, ValidationRow, band_of
 from hydra_dse.studies.validation_table import summary as median_errors
 
 HEADING = "Validation"
@@ -61,12 +61,14 @@ def _errors(run: Run) -> list[Plot]:
     shown = [name for name in names if found[name]]
     if not shown:
         return []
+    labels = ("load up to 0.8", "load above 0.8", "several loads")
     series = [
-        _error_series("load up to 0.8", BLUE, [[row for row in found[name] if row.load <= 0.8] for name in shown]),
-        _error_series("load above 0.8", ORANGE, [[row for row in found[name] if row.load > 0.8] for name in shown]),
+        _error_series(label, colour, [[row for row in found[name] if band_of(row.load) == band] for name in shown])
+        for label, colour, band in zip(labels, (BLUE, ORANGE, GREY), BANDS, strict=True)
     ]
-    labels = tuple(_with_unit(name) for name in shown)
-    chart = XY(Axis("error of the estimate [%]"), Axis("", names=labels), tuple(series), (Rule("", "x", 0.0),))
+    series = [one for one in series if len(one.x)] or series[:1]
+    names_shown = tuple(_with_unit(name) for name in shown)
+    chart = XY(Axis("error of the estimate [%]"), Axis("", names=names_shown), tuple(series), (Rule("", "x", 0.0),))
     rows = [(row.design, row.load, name, row.relative_error) for name in shown for row in found[name]]
     caption = "(estimate − simulated)/simulated, a point for each simulated design."
     return [Plot("errors", "Errors by metric", caption, chart, ("design", "load", "metric", "relative_error"), rows)]

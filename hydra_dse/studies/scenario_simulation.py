@@ -42,6 +42,7 @@ class ScenarioSimulation:
 
     Attributes:
         digest: of the file, so that a process reads it again when it has changed.
+        seed: of the requests; None = the experiment's.
     """
 
     path: str
@@ -49,6 +50,7 @@ class ScenarioSimulation:
     options: EvaluationOptions
     digest: str
     simulator: str = "serving"
+    seed: int | None = None
 
     def evaluate(self, run: Run) -> dict[str, Value]:
         """The metrics of one run that have a value; empty where the design cannot be placed or serve."""
@@ -61,7 +63,8 @@ class ScenarioSimulation:
         if violations:
             return {}
         engine = find_simulator(self.simulator)
-        workload, seed = items[run.scenario].workload, experiment.search.seed
+        workload = items[run.scenario].workload
+        seed = experiment.search.seed if self.seed is None else self.seed
         [found] = engine.evaluate([placed], workload, experiment.calibration, self.options, seed)
         over = [aggregate_of(name) for name in experiment.objectives]
         added = derived_among([one.metric for one in over if one is not None])

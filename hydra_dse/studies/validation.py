@@ -16,6 +16,7 @@ from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.studies.chosen import Chosen, chosen_rows
 from hydra_dse.studies.designs_table import ScoredDesigns
+from hydra_dse.studies.estimating import measured
 from hydra_dse.studies.executor import available_cores, executor
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_check import OUTSIDE, TOP
@@ -23,6 +24,7 @@ from hydra_dse.studies.interrupts import STOPS, stopped
 from hydra_dse.studies.progress import ValidationProgress
 from hydra_dse.studies.run_directory import existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
+from hydra_dse.studies.scenario_validation import ScenariosSimulation, measured_alike
 from hydra_dse.studies.selection import select
 from hydra_dse.studies.simulating import Simulation, SimulationOfFile
 from hydra_dse.studies.simulators import find_simulator
@@ -58,6 +60,8 @@ def validate(
 ) -> ValidationResult:
     """Simulate the best designs of a run; write `validation.csv`, `pareto_validated.csv`, `intervals.csv`.
 
+    Of an experiment with scenarios every design is simulated in each of them; `intervals.csv` is not written then.
+
     A validation that was interrupted goes on where it stopped: designs that are in `validation.csv` with the
     same number of requests and at least the same replications are not simulated again.
 
@@ -87,10 +91,6 @@ def validate(
     """
     run = existing_run(run_dir)
     experiment = experiment or experiment_of(run)
-    if experiment.scenarios.items:
-        message = "its objectives are aggregated over scenarios, which validate does not simulate"
-        hint = "simulate them with hydra-dse robustness EXPERIMENT --simulate"
-        raise InputError(Fault(f"{message}; {hint}", file=str(run.experiment_file)))
     settings = experiment.validation
     options = EvaluationOptions(
         requests=requests or settings.requests,
@@ -101,17 +101,23 @@ def validate(
     wanted = top or settings.top
     chosen = choose(experiment, designs, wanted)
     chosen += outsiders(experiment, designs, chosen, _outside(outside, settings.outside, wanted))
-    own = simulation is None
+    own = simulation is None and not experiment.scenarios.items
+    loads = [experiment.workload]
     if simulation is None:
         find_simulator(simulator)  # a missing simulator is told before any worker starts
         file = run.experiment_file.resolve()
         simulation = SimulationOfFile(str(file), simulator, digest_of(file))
-    notes = _notes(experiment.workload, options, settings.max_replications if max_replications is None else None)
+        if experiment.scenarios.items:
+            references = measured(experiment)
+            simulation = ScenariosSimulation(str(file), references, digest_of(file), simulator)
+            chosen = measured_alike(chosen, experiment, references)
+            loads = [item.workload for item in references.applied(experiment).scenarios.items]
+    notes = _notes(loads, options, settings.max_replications if max_replications is None else None)
     budget = Budget(options, _most(max_replications, settings.max_replications, options.replications))
     with locked(run.path):
         work = ValidationLoop(run, experiment, designs, chosen, budget, progress)
         try:
-            with executor(_processes(workers, work.pending, options), cluster) as pool:
+            with executor(_processes(workers, work.pending, options, len(loads)), cluster) as pool:
                 work.go(pool, simulation, MOST_ROUNDS if until_stable else 0)
             result = replace(work.result(), notes=notes)
             if own:
@@ -125,10 +131,10 @@ def validate(
         return result
 
 
-def _notes(workload: Workload, options: EvaluationOptions, of_experiment: int | None) -> tuple[str, ...]:
+def _notes(loads: Sequence[Workload], options: EvaluationOptions, of_experiment: int | None) -> tuple[str, ...]:
     """What is to be told of these runs."""
-    part = part_of_period(workload, options.requests / arrival_statistics(workload).rate_per_s)
-    notes = [] if part is None else [part]
+    parts = [part_of_period(load, options.requests / arrival_statistics(load).rate_per_s) for load in loads]
+    notes = list(dict.fromkeys(part for part in parts if part is not None))
     if of_experiment is not None and of_experiment < options.replications:
         notes.append(
             f"{options.replications} replications of every design, more than the {of_experiment} that the experiment "
@@ -149,10 +155,10 @@ def _most(asked: int | None, of_experiment: int | None, replications: int) -> in
     return max(asked or of_experiment or 2 * replications, replications)
 
 
-def _processes(asked: int | None, designs: int, options: EvaluationOptions) -> int:
+def _processes(asked: int | None, designs: int, options: EvaluationOptions, loads: int = 1) -> int:
     """Processes for so many designs: no more than designs, and where none are asked for as many as pay their start."""
     if asked is None:
-        work = designs * options.requests * options.replications
+        work = designs * options.requests * options.replications * loads
         asked = min(available_cores(), 1 + work // REQUESTS_PER_PROCESS)
     return max(1, min(asked, designs))
 

@@ -43,6 +43,7 @@ class ValidationRow:
 
 
 COLUMNS = tuple(item.name for item in fields(ValidationRow))
+BANDS = (f"load <= {MODERATE_LOAD}", f"load > {MODERATE_LOAD}", "several loads")
 _NUMBERS = {"load", "estimate", "simulated", "ci_low", "ci_high", "relative_error"}
 _COUNTS = {"rank", "requests", "replications", "seed"}
 
@@ -106,15 +107,22 @@ def _row(raw: dict[str, str]) -> ValidationRow:
     )
 
 
+def band_of(load: float) -> str:
+    """The band of a load; NaN is that of designs under several loads."""
+    if math.isnan(load):
+        return BANDS[2]
+    return BANDS[0] if load <= MODERATE_LOAD else BANDS[1]
+
+
 def summary(rows: Sequence[ValidationRow]) -> tuple[MetricError, ...]:
-    """Median absolute errors by metric, for loads ≤ 0.8 and above."""
+    """Median absolute errors by metric, for loads ≤ 0.8, above, and for those of several loads together."""
     found = []
     for metric in dict.fromkeys(row.metric for row in rows):
-        for band, inside in ((f"load <= {MODERATE_LOAD}", True), (f"load > {MODERATE_LOAD}", False)):
+        for band in BANDS:
             errors = [
                 abs(row.relative_error)
                 for row in rows
-                if row.metric == metric and (row.load <= MODERATE_LOAD) == inside and math.isfinite(row.relative_error)
+                if row.metric == metric and band_of(row.load) == band and math.isfinite(row.relative_error)
             ]
             if errors:
                 found.append(MetricError(metric, band, len(errors), float(np.median(errors))))

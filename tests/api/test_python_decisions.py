@@ -45,11 +45,11 @@ def test_a_run_is_read_once_until_one_of_its_files_is_another(run, monkeypatch: 
 
 
 def test_an_input_that_changes_after_a_run_was_read_is_told_as_ever(tmp_path: Path) -> None:
-    model = tmp_path / "mine.yaml"
+    model = tmp_path / "mine.json"
     model.write_bytes(find("models", "jamba-tiny").read_bytes())
     mine = sweep("quickstart", tmp_path / "run", [*SMALL, f"model={model}"])
     assert mine.front
-    model.write_text(model.read_text() + "\n# changed\n")
+    model.write_text(model.read_text() + "\n\n")
     with pytest.raises(InputError, match="has changed since the experiment was stored"):
         mine.front  # noqa: B018
 

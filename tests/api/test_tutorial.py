@@ -35,3 +35,4 @@ def test_the_python_of_the_tutorial_runs_and_leaves_its_files(tmp_path: Path, mo
     gains = names["gains"].frame().set_index(["scaled", "metric"])["gain"]  # type: ignore[attr-defined]
     assert gains["noi × 2 and hbm × 2", "tpot_mean_s"] >= gains["hbm × 2", "tpot_mean_s"] > 0.99
     assert names["shares"].to_numpy().max() <= 1.0 + 1e-9  # type: ignore[attr-defined]
+    assert names["odds"]["p_in_front"].max() > 0  # type: ignore[index]
