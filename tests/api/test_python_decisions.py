@@ -29,6 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory):
     return sweep("quickstart", tmp_path_factory.mktemp("decisions") / "run", SMALL)
 
 
+@pytest.mark.slow
 def test_a_run_is_read_once_until_one_of_its_files_is_another(run, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     from hydra_dse.report import run as report_run
@@ -44,6 +45,7 @@ def test_a_run_is_read_once_until_one_of_its_files_is_another(run, monkeypatch: 
     assert (run.front, len(read)) == (open_run(run.path).front, 2)
 
 
+@pytest.mark.slow
 def test_an_input_that_changes_after_a_run_was_read_is_told_as_ever(tmp_path: Path) -> None:
     model = tmp_path / "mine.json"
     model.write_bytes(find("models", "jamba-tiny").read_bytes())
@@ -58,6 +60,7 @@ def _effect(factor: str, total: float, model: str = "a") -> EffectRow:
     return EffectRow(model, "chat", "saturation", factor, 0.1, 0.0, 0.2, total, total - 0.1, total + 0.1, 8, 0, 0.5)
 
 
+@pytest.mark.slow
 def test_effects_are_a_row_and_a_bar_each() -> None:
     found = Effects("two", (_effect("die mix", 0.7), _effect("batching", 0.4), _effect("die mix", 0.6, "b")))
     frame = found.frame()
@@ -86,6 +89,7 @@ def _maps(path: Path) -> TaskMaps:
     return TaskMaps(path, DynamicResult(path, "d", {}, 2.5, settings, rows, gains, 0))
 
 
+@pytest.mark.slow
 def test_task_maps_are_rows_with_units_and_break_even_where_they_begin_to_pay(tmp_path: Path) -> None:
     maps = _maps(tmp_path)
     frame = maps.frame()

@@ -58,7 +58,7 @@ def test_a_decomposition_of_variance(address, tmp_path, monkeypatch):
 def test_task_maps_under_shifting_loads(address, tmp_path, monkeypatch):
     from hydra_dse.studies.dynamic_simulation import MapSimulation
 
-    fewer = ["validation.requests=40", "dynamic.task_maps=[static, elastic]"]
+    fewer = ["validation={requests: 40, replications: 1}", "dynamic.task_maps=[static, elastic]"]
     experiment = load_experiment("dynamic-task-maps", fewer, quick=True)
     dynamic(experiment, tmp_path / "here")
     with nothing_here(monkeypatch, MapSimulation, "run"):
