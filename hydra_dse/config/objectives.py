@@ -88,8 +88,8 @@ def _message(name: str, workload: Workload | None, groups: Sequence[str] | None,
     """What is wrong with a metric, None where nothing is."""
     base, at, model = name.partition(OF_MODEL)
     if at:
-        wrong = _of_model(name, base, model, workload)
-        return wrong or _message(base, workload, groups, objective=objective)
+        amiss = _of_model(name, base, model, workload)
+        return amiss or _message(base, workload, groups, objective=objective)
     known = [
         other
         for other, found in METRICS.items()
