@@ -8,6 +8,7 @@ import pytest
 from hydra_dse.design.nouns import Design
 from hydra_dse.mapping import flows_of, ledger, map_operands, reference_traffic, traffic
 from hydra_dse.mapping.operands import Operands
+from hydra_dse.model.counts import total_parameters
 from hydra_dse.model.operators import Batch, Operator
 from tests.mapping import pieces
 from tests.mapping.pieces import ATTENTION, DOWN, NO_RESIDENCY, PRECISION, SCAN, UP, design
@@ -117,11 +118,13 @@ def test_reference_traffic_ignores_what_link_bandwidth_displaces() -> None:
 
 
 def test_reference_traffic_reads_weights_once_per_iteration() -> None:
-    # 256 decode iterations shared by 16 requests, and one prefill: 17 times the streamed weights of 8.1 B parameters,
-    # caches come on top, a lookup table does not count.
+    # 256 decode iterations shared by 16 requests, and one prefill, read all weights but those of the lookup table.
+    # State is read and written once a token decoded and once for the prompt; KV of all tokens so far is read, at the
+    # middle of the output in the mean, and that of every token written.
     model = pieces.nemotron_h_8b()
     bytes_ = reference_traffic(design(pieces.one_of_each()), model)
-    streamed = 17 * 2 * (8.1e9 - 131072 * 4096)
+    streamed = 17 * 2 * (total_parameters(model) - 131072 * 4096)
     state = (256 + 1) * 24 * (128 * 64 * 128 * 4 + 3 * (128 * 64 + 2 * 8 * 128) * 2)
-    kv = (256 * (1024 + 128) + 1024) * 16384
-    assert bytes_[1, 0] == pytest.approx(streamed + state + kv, rel=0.005)
+    kv_read, kv_written = (256 * (1024 + 128) + 1024) * 16384, (256 + 1024) * 16384
+    assert bytes_[1, 0] == pytest.approx(streamed + state + kv_read, rel=1e-4)
+    assert bytes_[0, 1] == pytest.approx(state + kv_written, rel=1e-4)

@@ -67,3 +67,31 @@ def test_names_are_checked_only_where_a_served_model_has_no_entry() -> None:
     assert residents_of(other, MODELS[:1])
     with pytest.raises(InputError, match="zamba2-7b"):
         residents_of(other, MODELS)
+
+
+def test_a_divided_cache_gives_each_model_an_equal_part() -> None:
+    divided = replace(DESIGN, mapping=replace(DESIGN.mapping, cache="equal"))
+    whole = residents_of(DESIGN, MODELS)[0].cache_bytes
+    found = residents_of(divided, MODELS)
+    assert [(resident.shared, resident.cache_bytes) for resident in found] == [(False, pytest.approx(whole / 2))] * 2
+
+
+def test_the_sram_is_divided_by_the_models_that_meet_somewhere() -> None:
+    # Of three models one has the attention dies to itself, the two others take the Mamba dies together.
+    three = [*MODELS, load_model("zamba2-7b")]
+    named = {"nemotron-h-8b": ("Mp", "Md"), "zamba2-7b": ("Mp", "Md"), "llama-3.1-8b": ("Ap", "Ad")}
+    design = replace(DESIGN, mapping=replace(DESIGN.mapping, models=named))
+    whole = DESIGN.mapping.sram_weight_share
+    shares = {r.model.name: r.design.mapping.sram_weight_share for r in residents_of(design, three)}
+    assert shares == {"nemotron-h-8b": whole / 2, "zamba2-7b": whole / 2, "llama-3.1-8b": whole}
+
+
+def test_stacks_of_unlike_bandwidth_are_full_when_the_first_of_them_is() -> None:
+    # All is spread by bandwidth: of two stacks of 100 GB the one of twice the pace takes two thirds and is full first.
+    [group] = DESIGN.package.memories
+    slow = replace(group, count=1, stack=replace(group.stack, capacity_bytes=100e9))
+    twice = replace(slow.stack, bandwidth_bytes_per_s=2 * slow.stack.bandwidth_bytes_per_s)
+    fast = replace(slow, name="fast", stack=twice)
+    two = replace(DESIGN, package=replace(DESIGN.package, memories=(slow, fast)))
+    weights = sum(operands_of(model, model.precision).weight_bytes for model in MODELS)
+    assert [r.cache_bytes for r in residents_of(two, MODELS)] == [pytest.approx(150e9 - weights)] * 2
