@@ -109,6 +109,30 @@ def test_a_summary_counts_cases_without_a_ratio_and_draws_whole_groups():
     assert summarise("x", "max_rate", [math.nan], ["a"], seed=0) == []
 
 
+def test_every_statistic_of_a_summary_is_that_of_the_cases_that_have_the_ratio():
+    values = [0.5, 2.0, 4.0, math.nan, 0.0]
+    rows = {row.statistic: row for row in summarise("x", "max_rate", values, "aabcd", seed=0)}
+    assert {name: row.value for name, row in rows.items()} == pytest.approx(
+        {
+            "arithmetic mean": 6.5 / 3,
+            "geometric mean": 4 ** (1 / 3),
+            "median": 2.0,
+            "min": 0.5,
+            "max": 4.0,
+            "share below 1": 1 / 3,
+        }
+    )
+    assert {(row.cases, row.missing) for row in rows.values()} == {(3, 2)}
+
+
+def test_the_bootstrap_of_many_cases_has_the_interval_of_the_normal_law():
+    values = np.random.default_rng(4).normal(10.0, 2.0, 400)
+    [row] = [row for row in summarise("x", "r", values, range(400), 0) if row.statistic == "arithmetic mean"]
+    half = 1.96 * values.std(ddof=1) / 20.0
+    assert (row.high - row.low) / 2 == pytest.approx(half, rel=0.08)
+    assert (row.high + row.low) / 2 == pytest.approx(values.mean(), abs=0.2 * half)
+
+
 def test_a_point_that_the_contender_does_not_sustain_is_left_out_of_the_ratios(file):
     comparison = load_comparison(file)
     point = (dict.fromkeys(LATENCIES, 1.0),) * 2
