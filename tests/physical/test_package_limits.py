@@ -164,6 +164,11 @@ def test_ports_of_a_fabric_hang_on_free_sides_of_dies_at_the_edge() -> None:
     assert of_a_pair(plan, Fabric(LINK, 1e9, 21)) == [("p: fabric ports", 21, 20, "free links of dies at the edge")]
 
 
+def test_a_torus_of_dies_with_four_links_has_no_side_free_for_a_fabric() -> None:
+    plan = replace(FITS, topology=build_topology("torus", 3, 3, 11.0, 12.0), limits=PackageLimits())
+    assert of_a_pair(plan, Fabric(LINK, 1e9)) == [("p: fabric ports", 1, 0, "free links of dies at the edge")]
+
+
 def test_ports_of_a_fabric_are_no_longer_than_the_edge_of_the_package() -> None:
     plan = replace(FITS, limits=PackageLimits())
     wide, long = (Fabric(replace(LINK, density_bytes_per_s_per_mm=density), 64e9, 10) for density in (6e9, 5e9))
