@@ -33,6 +33,7 @@ from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.batches import joined
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Colocated(ColocatedPool):
         self,
         rate: FloatArray,
         arrival_scv: float,
-        percentiles: bool,
+        percentiles: bool | BoolArray,
         transient: Transient | None = None,
         phases: Phases | None = None,
     ) -> Solution:

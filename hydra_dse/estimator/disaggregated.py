@@ -30,6 +30,7 @@ from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Disaggregated:
         self,
         rate: FloatArray,
         arrival_scv: float,
-        percentiles: bool,
+        percentiles: bool | BoolArray,
         transient: Transient | None = None,
         phases: Phases | None = None,
     ) -> Solution:
@@ -82,7 +83,7 @@ class Disaggregated:
         return self.solved(found, served, percentiles, transient)
 
     def solved(
-        self, found: Balance, served: FloatArray, percentiles: bool, transient: Transient | None = None
+        self, found: Balance, served: FloatArray, percentiles: bool | BoolArray, transient: Transient | None = None
     ) -> Solution:
         """The solution that follows from balanced pools."""
         entry, stream = self._entry(found, served), self._stream(found, served)

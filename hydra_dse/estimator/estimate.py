@@ -129,7 +129,7 @@ def estimate(
         if heat is not None:
             limits = Limits(heat, profile, solver, lambda one: solver_of(one, moments), scv, phases)
             solver = throttled = limits.throttled(rate)
-        solution = solver.at(rate, scv, percentiles or bounded, phases=phases)
+        solution = _solved(profile, solver, rate, scv, percentiles or bounded, phases)
         metrics = metrics_of(profile, solution, rate, moments, percentiles)
         if heat is not None:
             metrics |= heat.metrics(spent_w(profile, solution))
@@ -163,6 +163,17 @@ def estimate(
         if (busiest > solver.saturation_per_s).any():
             notes = (*notes, OVERLOADED_PHASE)
     return EstimateTable(metrics, low, high, violations, notes)
+
+
+def _solved(
+    profile: ServiceProfile, solver: Solver, rate: FloatArray, scv: float, percentiles: bool, phases: Phases | None
+) -> Solution:
+    """The solution; an overloaded design that refuses nothing has no latencies, so none are spread out for it."""
+    if percentiles and profile.max_waiting is None and isinstance(solver, Colocated | Disaggregated):
+        heard = rate < solver.saturation_per_s
+        heard[0] |= not heard.any()  # of one at least: there are percentiles, though none is known
+        return solver.at(rate, scv, heard, phases=phases)
+    return solver.at(rate, scv, percentiles, phases=phases)
 
 
 def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,12 +13,14 @@ from hydra_dse.estimator.chain import PoolState
 from hydra_dse.estimator.exponential import EXPONENTIAL_EDGES, EXPONENTIAL_WEIGHTS
 from hydra_dse.estimator.first_tokens import ttft_spread
 from hydra_dse.estimator.gamma import gamma_slices
+from hydra_dse.estimator.heard import entry_of, stream_of
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.solution import Latency
 from hydra_dse.estimator.stages import Entry, Stream
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
 _CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
@@ -53,8 +55,8 @@ def token_share(state: PoolState, batch: FloatArray, step_s: FloatArray) -> Floa
     return np.where(total > 0, tokens / np.where(total > 0, total, 1.0), first)
 
 
-def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: bool) -> Timings:
-    """Compose all latencies."""
+def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: bool | BoolArray) -> Timings:
+    """Compose all latencies; `percentiles`: whether, or of which designs, their distributions too."""
     ttft_mean = entry.mean_own_s + entry.mean_wait_s + entry.blocked_s
     if entry.held_s is not None:
         ttft_mean = ttft_mean + entry.held_s
@@ -71,12 +73,8 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
         tpot_mean = tpot_mean + stalled @ (pace.weight / pace.steps * pace.per_token)
     e2e_mean = ttft_mean + lengths.decoding_share * decode_s
     ttft = tpot = tbt = e2e = None
-    if percentiles:
-        ttft = ttft_spread(entry)
-        waits, wait_weights = _slot_waits(stream)
-        tpot = _tpot(stream, share, step, waits, wait_weights, lengths)
-        tbt = _tbt(stream, step, waits, wait_weights, lengths)
-        e2e = _e2e(ttft, step, waits, wait_weights, lengths)
+    if np.any(percentiles):
+        ttft, tpot, tbt, e2e = _spreads(entry, stream, share, step, lengths, percentiles)
     return Timings(
         Latency(ttft_mean, ttft),
         Latency(tpot_mean, tpot),
@@ -84,6 +82,26 @@ def timings(entry: Entry, stream: Stream, lengths: LengthMoments, percentiles: b
         Latency(e2e_mean, e2e),
         stream.joining_per_s * (decode_s - delay),
     )
+
+
+def _spreads(
+    entry: Entry,
+    stream: Stream,
+    share: FloatArray,
+    step: FloatArray,
+    lengths: LengthMoments,
+    percentiles: bool | BoolArray,
+) -> list[Mixture]:
+    """Distributions of TTFT, TPOT, TBT and E2E, of all designs or of some."""
+    among = None if np.all(percentiles) else np.asarray(percentiles)
+    if among is not None:
+        entry, stream, share, step = entry_of(entry, among), stream_of(stream, among), share[among], step[among]
+    ttft = ttft_spread(entry)
+    waits, wait_weights = _slot_waits(stream)
+    tpot = _tpot(stream, share, step, waits, wait_weights, lengths)
+    tbt = _tbt(stream, step, waits, wait_weights, lengths)
+    found = [ttft, tpot, tbt, _e2e(ttft, step, waits, wait_weights, lengths)]
+    return found if among is None else [replace(spread, among=among) for spread in found]
 
 
 def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray, smooth: bool) -> Mixture:

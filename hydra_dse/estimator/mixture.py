@@ -16,6 +16,7 @@ from hydra_dse.estimator.arrays import bounded, side_by_side
 from hydra_dse.estimator.nodes import gather
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 CELLS = 256
 PIECE = 32_768
@@ -29,14 +30,20 @@ class Mixture:
 
     Attributes:
         smooth: the points are means of slices of a continuous distribution: quantiles between two lie on a line.
+        among: the points are of these designs of a larger batch alone, shape (batch,); what is asked of the others is
+            NaN.  None = of all.
     """
 
     value: FloatArray
     weight: FloatArray
     smooth: bool = False
+    among: BoolArray | None = None
 
     def quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         """Return quantiles, shape (n, len(shares)); a design without weight gets NaN."""
+        return self._scattered(self._quantiles(shares))
+
+    def _quantiles(self, shares: tuple[float, ...]) -> FloatArray:
         cells = self._cells
         bounds = np.array(shares)
         if len(self.value) == 1:
@@ -54,6 +61,11 @@ class Mixture:
 
     def share_within(self, bound: float | FloatArray) -> FloatArray:
         """Share of the weight at or below a bound, one for all or shape (n,): the inverse of `quantiles`."""
+        if self.among is not None and np.ndim(bound):
+            bound = np.asarray(bound)[self.among]
+        return self._scattered(self._share_within(bound))
+
+    def _share_within(self, bound: float | FloatArray) -> FloatArray:
         cells, mean = self._cells, self._cells.mean
         rows = np.arange(len(mean))
         right = np.count_nonzero(mean <= np.asarray(bound)[..., None], axis=1)
@@ -67,6 +79,14 @@ class Mixture:
     def mean(self) -> FloatArray:
         """Weighted mean, shape (n,)."""
         return np.asarray((self.weight * self.value).sum(axis=1) / np.maximum(self.weight.sum(axis=1), 1e-300))
+
+    def _scattered(self, found: FloatArray) -> FloatArray:
+        """Values of the whole batch."""
+        if self.among is None:
+            return found
+        values = np.full((len(self.among), *found.shape[1:]), np.nan)
+        values[self.among] = found
+        return values
 
     @cached_property
     def _cells(self) -> _Cells:

@@ -24,6 +24,7 @@ from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 ROUNDS = 5
 UNLIMITED = 1e5
 
@@ -46,7 +47,7 @@ class ColocatedRoom(Colocated):
         self,
         rate: FloatArray,
         arrival_scv: float,
-        percentiles: bool,
+        percentiles: bool | BoolArray,
         transient: Transient | None = None,
         phases: Phases | None = None,
     ) -> Solution:
@@ -110,7 +111,7 @@ class DisaggregatedRoom(Disaggregated):
         self,
         rate: FloatArray,
         arrival_scv: float,
-        percentiles: bool,
+        percentiles: bool | BoolArray,
         transient: Transient | None = None,
         phases: Phases | None = None,
     ) -> Solution:

@@ -64,6 +64,27 @@ def test_an_overloaded_design_names_demand_and_bound_and_has_no_latency(policy: 
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("cv", [1.0, 2.0])
+def test_latencies_do_not_depend_on_overloaded_designs_beside(policy: str, cv: float, chat: LengthPoints) -> None:
+    arrivals, slo = ArrivalStatistics(1.1 * float(_saturation(policy, [SLOW], chat)[0]), cv), Slo(1.0, 0.05)
+    both = estimate(profile(policy, [SLOW, FAST, SLOW]), arrivals, chat, slo)
+    alone = estimate(profile(policy, [FAST]), arrivals, chat, slo)
+    assert both.metrics["load"][0] > 1.0 > both.metrics["load"][1]
+    for name, values in alone.metrics.items():
+        assert both.metrics[name][1] == pytest.approx(values[0], rel=1e-9), name
+    for kind in ("ttft", "tpot", "tbt", "e2e"):
+        assert np.isnan(both.metrics[f"{kind}_p99_s"][[0, 2]]).all()
+    assert (both.metrics["slo_attainment"][[0, 2]] == 0.0).all()
+    crowded = estimate(profile(policy, [SLOW, SLOW]), arrivals, chat, slo)
+    assert list(crowded.metrics) == list(both.metrics)
+
+
+def _saturation(policy: str, systems: list[System], lengths: LengthPoints) -> np.ndarray:
+    slow = estimate(profile(policy, systems), ArrivalStatistics(0.01), lengths, percentiles=False)
+    return slow.metrics["saturation_requests_per_s"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_throughput_equals_the_offered_rate_below_saturation(policy: str, chat: LengthPoints) -> None:
     table = at_load(policy, 0.8, chat)
     assert value(table, "throughput_requests_per_s") == value(table, "offered_requests_per_s")

@@ -36,3 +36,17 @@ def test_quantiles_do_not_depend_on_neighbours() -> None:
     together = Mixture(value, weight).quantiles((0.5, 0.99))
     alone = np.vstack([Mixture(value[i : i + 1], weight[i : i + 1]).quantiles((0.5, 0.99)) for i in range(8)])
     assert np.allclose(together, alone, rtol=1e-12)
+
+
+def test_points_of_some_designs_give_nan_for_the_others() -> None:
+    rng = np.random.default_rng(2)
+    value, weight = rng.lognormal(0, 1, (5, 200)), rng.uniform(0, 1, (5, 200))
+    among = np.array([True, False, True, True, False])
+    some, every = Mixture(value[among], weight[among], among=among), Mixture(value, weight)
+    for mine, theirs in (
+        (some.quantiles((0.5, 0.99)), every.quantiles((0.5, 0.99))),
+        (some.share_within(1.5), every.share_within(1.5)),
+        (some.share_within(np.arange(5.0)), every.share_within(np.arange(5.0))),
+    ):
+        assert np.array_equal(mine[among], theirs[among])
+        assert np.isnan(mine[~among]).all()
