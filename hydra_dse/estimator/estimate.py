@@ -13,10 +13,11 @@ from hydra_dse.estimator.arrivals import effective_scv
 from hydra_dse.estimator.colocated import Colocated
 from hydra_dse.estimator.disaggregated import Disaggregated
 from hydra_dse.estimator.elastic import Elastic
+from hydra_dse.estimator.feasibility import blank, given, with_load
 from hydra_dse.estimator.heat import HeatModel, spent_w, too_hot
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
-from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of, overload, starved
+from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
 from hydra_dse.estimator.refusing import ColocatedRoom, DisaggregatedRoom
 from hydra_dse.estimator.solution import Solution
@@ -27,7 +28,6 @@ from hydra_dse.estimator.throttle import Limits
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.policy import ONE_TOKEN
 from hydra_dse.profile.nouns import ServiceProfile
-from hydra_dse.results.nouns import Violation
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
 
 FloatArray = NDArray[np.float64]
@@ -272,25 +272,6 @@ def highest_rate(
                 holds &= met >= promise.slo.percentile
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)
     return low
-
-
-def given(profile: ServiceProfile, lengths: LengthMoments) -> tuple[tuple[Violation, ...], ...]:
-    """Violations that leave nothing to compute: the profile's own, else of memory."""
-    own = profile.violations or tuple(() for _ in range(profile.size))
-    return tuple(mine or more for mine, more in zip(own, starved(profile, lengths), strict=True))
-
-
-def with_load(
-    known: tuple[tuple[Violation, ...], ...], rate: FloatArray, saturation: FloatArray
-) -> tuple[tuple[Violation, ...], ...]:
-    """A design that is feasible but offered too much gets a violation of load."""
-    return tuple(mine or more for mine, more in zip(known, overload(rate, saturation), strict=True))
-
-
-def blank(name: str, values: FloatArray, infeasible: NDArray[np.bool_]) -> FloatArray:
-    """Values without those of designs of which nothing can be computed; areas and offers stay."""
-    keep = name in ("area_mm2", "interposer_mm2", "offered_requests_per_s")
-    return values if keep or not infeasible.any() else np.where(infeasible, np.nan, values)
 
 
 def notes_of(arrivals: ArrivalStatistics, task_map: str = "static") -> tuple[str, ...]:

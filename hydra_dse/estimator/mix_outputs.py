@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.arrivals import effective_scv
-from hydra_dse.estimator.estimate import blank, given, notes_of, with_load
+from hydra_dse.estimator.estimate import notes_of
+from hydra_dse.estimator.feasibility import blank, given, with_load
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.mix import MixSolver
 from hydra_dse.estimator.mix_nouns import Interplay, Member, MixSolution

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.arrivals import effective_scv
-from hydra_dse.estimator.estimate import ClassSlo, Solver, blank, given, notes_of, solver_of, with_load
+from hydra_dse.estimator.estimate import ClassSlo, Solver, notes_of, solver_of
+from hydra_dse.estimator.feasibility import blank, given, with_load
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.mixture import Mixture

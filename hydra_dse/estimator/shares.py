@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.estimator.estimate import given, solver_of
+from hydra_dse.estimator.estimate import solver_of
+from hydra_dse.estimator.feasibility import given
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import metrics_of
 from hydra_dse.estimator.phases import phases_of, scv_beside
