@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
-from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from hydra_dse import units
-from hydra_dse.config.fields import Section
+from hydra_dse.config.fields import Quantity, Section
 from reference_pages.yaml_names import anchor, title
 
 
@@ -51,8 +49,8 @@ def _flat(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, list[Any]
 
 def _dimension(metadata: Sequence[Any]) -> str:
     for item in metadata:
-        if isinstance(item, BeforeValidator) and isinstance(item.func, partial):
-            return str(item.func.keywords["dimension"])
+        if isinstance(item, Quantity):
+            return item.dimension
     return ""
 
 

@@ -23,7 +23,7 @@ def show(config: str, prefill_tokens: int, context_tokens: int, as_json: bool) -
     """Read CONFIG (a Hugging Face config.json, or a bundled name) and print what it costs to serve."""
     from hydra_dse.cli.options import print_json
     from hydra_dse.config import load_model
-    from hydra_dse.model import summarise
+    from hydra_dse.model.summary import summarise
 
     summary = summarise(load_model(config), prefill_tokens=prefill_tokens, context_tokens=context_tokens)
     if as_json:

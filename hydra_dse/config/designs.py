@@ -39,7 +39,8 @@ def design_of(document: Document, name: str = "design") -> Design:
         InputError: with every fault found.
     """
     from hydra_dse.config.design_schema import DesignSection
-    from hydra_dse.config.template import Template, references
+    from hydra_dse.config.parameters import references
+    from hydra_dse.config.template import Template
 
     marked = [document.fault(path, f"${ref} is a parameter; a design has none") for path, ref in references(document)]
     if marked:

@@ -25,7 +25,7 @@ def _parse(value: Any, dimension: str) -> float:
     return units.parse(value, dimension)
 
 
-class _Quantity:
+class Quantity:
     """Marks a field as a quantity: text with a unit is read, and an SI float dumped as exact text.
 
     A `BeforeValidator` with a `PlainSerializer` says the same, but has the signatures of the two functions looked up
@@ -33,6 +33,7 @@ class _Quantity:
     """
 
     def __init__(self, dimension: str) -> None:
+        self.dimension = dimension
         self._read = partial(_parse, dimension=dimension)
         self._dump = core_schema.plain_serializer_function_ser_schema(partial(units.exact, dimension=dimension))
 
@@ -40,24 +41,24 @@ class _Quantity:
         return core_schema.no_info_before_validator_function(self._read, handler(source), serialization=self._dump)
 
 
-Bytes = Annotated[float, _Quantity("bytes")]
-BytesPerSecond = Annotated[float, _Quantity("bytes_per_s")]
-BytesPerSecondPerMm = Annotated[float, _Quantity("bytes_per_s_per_mm")]
-BytesPerSecondPerMm2 = Annotated[float, _Quantity("bytes_per_s_per_mm2")]
-Seconds = Annotated[float, _Quantity("seconds")]
-Hertz = Annotated[float, _Quantity("hertz")]
-FlopsPerSecond = Annotated[float, _Quantity("flops_per_s")]
-Joules = Annotated[float, _Quantity("joules")]
-JoulesPerByte = Annotated[float, _Quantity("joules_per_byte")]
-JoulesPerFlop = Annotated[float, _Quantity("joules_per_flop")]
-Watts = Annotated[float, _Quantity("watts")]
-Mm = Annotated[float, _Quantity("mm")]
-Mm2 = Annotated[float, _Quantity("mm2")]
-Rate = Annotated[float, _Quantity("rate"), Field(gt=0)]
-RateOrZero = Annotated[float, _Quantity("rate")]
-Usd = Annotated[float, _Quantity("usd")]
+Bytes = Annotated[float, Quantity("bytes")]
+BytesPerSecond = Annotated[float, Quantity("bytes_per_s")]
+BytesPerSecondPerMm = Annotated[float, Quantity("bytes_per_s_per_mm")]
+BytesPerSecondPerMm2 = Annotated[float, Quantity("bytes_per_s_per_mm2")]
+Seconds = Annotated[float, Quantity("seconds")]
+Hertz = Annotated[float, Quantity("hertz")]
+FlopsPerSecond = Annotated[float, Quantity("flops_per_s")]
+Joules = Annotated[float, Quantity("joules")]
+JoulesPerByte = Annotated[float, Quantity("joules_per_byte")]
+JoulesPerFlop = Annotated[float, Quantity("joules_per_flop")]
+Watts = Annotated[float, Quantity("watts")]
+Mm = Annotated[float, Quantity("mm")]
+Mm2 = Annotated[float, Quantity("mm2")]
+Rate = Annotated[float, Quantity("rate"), Field(gt=0)]
+RateOrZero = Annotated[float, Quantity("rate")]
+Usd = Annotated[float, Quantity("usd")]
 
-Share = Annotated[float, _Quantity("share"), Field(ge=0, le=1)]
+Share = Annotated[float, Quantity("share"), Field(ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 PositiveCount = Annotated[int, Field(strict=True, ge=1)]
 Number = Annotated[float, Field(strict=True)]

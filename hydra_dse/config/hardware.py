@@ -19,8 +19,9 @@ from hydra_dse.config.library import library, library_names
 from hydra_dse.config.loader import Document, load_yaml, validate
 from hydra_dse.errors import Fault, InputError, did_you_mean
 from hydra_dse.hardware.calibration import Calibration, CalibrationSet
-from hydra_dse.hardware.components import Chiplet, LinkClass, MemoryStack
+from hydra_dse.hardware.components import Chiplet, MemoryStack
 from hydra_dse.hardware.composition import compose
+from hydra_dse.hardware.links import LinkClass
 
 if TYPE_CHECKING:
     from hydra_dse.config.hardware_schema import CalibrationSection

@@ -15,6 +15,7 @@ from hydra_dse.policy import Policy
 if TYPE_CHECKING:
     from hydra_dse.config import design_schema as schema
     from hydra_dse.config.document import Document
+    from hydra_dse.config.policy_schema import PolicySection
 
 DEFAULT_PLACEMENT = "communication_aware"
 _grid = lru_cache(maxsize=256)(build_topology)
@@ -66,7 +67,7 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
     )
 
 
-def policy_of(section: schema.PolicySection) -> Policy:
+def policy_of(section: PolicySection) -> Policy:
     """Return the runtime policy."""
     renamed = {"host_cache", "host_bandwidth", "ageing"}
     return Policy(

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.errors import InputError
-from hydra_dse.workload.chats import in_sessions, with_full_blocks
 from hydra_dse.workload.nouns import FloatArray, Requests
 from hydra_dse.workload.replay import Replay
-from hydra_dse.workload.traces import Trace, read_trace
 
 if TYPE_CHECKING:
     from hydra_dse.config.workload_schema import Recorded
+    from hydra_dse.workload.traces import Trace
 
 Result = TypeVar("Result")
 TRACE: KeyPath = ("arrivals", "trace")
@@ -39,6 +38,8 @@ def recorded(document: Document, section: Recorded, file: Path) -> tuple[Replay,
         InputError: a fault of the trace, or a clock or sessions that it does not have.
     """
     from hydra_dse.config.lengths_schema import columns_of
+    from hydra_dse.workload.chats import in_sessions, with_full_blocks
+    from hydra_dse.workload.traces import read_trace
 
     trace = read_trace(file, kind=section.format, columns=columns_of(section.columns), limit=section.limit)
     requests = with_full_blocks(trace.requests)

@@ -92,8 +92,8 @@ def resolved_space(document: Document) -> dict[str, object]:
 def plain_space(document: Document) -> dict[str, object]:
     """Return what `resolved_space` does, of a document that `space_of` has checked."""
     from hydra_dse.config.design_schema import DesignSection
+    from hydra_dse.config.parameters import SECTIONS, references, substituted
     from hydra_dse.config.space_schema import SpaceSection
-    from hydra_dse.config.template import SECTIONS, references, substituted
 
     section = validate(document, SpaceSection)
     units = {key: part.unit for key, part in section.parameters.items() if part.unit}
@@ -128,7 +128,7 @@ class _Builder:
 
 
 def _parameters(document: Document, section: SpaceSection) -> tuple[Parameter, ...]:
-    from hydra_dse.config.template import references
+    from hydra_dse.config.parameters import references
 
     fixed = {name for path, name in references(document) if path[0] != "policy"}
     return tuple(
@@ -153,7 +153,7 @@ def _first(section: SpaceSection) -> dict[str, Value]:
 
 
 def _reference_faults(document: Document, section: SpaceSection) -> Iterator[Fault]:
-    from hydra_dse.config.template import SECTIONS, references
+    from hydra_dse.config.parameters import SECTIONS, references
 
     derived = [section.counts.rest] if section.counts is not None and section.counts.rest else []
     known = [*section.parameters, *derived]
@@ -201,7 +201,7 @@ def _count_faults(document: Document, section: SpaceSection) -> Iterator[Fault]:
 def _value_faults(document: Document, section: SpaceSection, template: Template) -> list[Fault]:
     """Faults of the template with each choice of each parameter in place, the others at their first."""
     from hydra_dse.config.design_schema import DesignSection
-    from hydra_dse.config.template import references, substituted
+    from hydra_dse.config.parameters import references, substituted
 
     first = _first(section)
     homes = {dotted(path): name for path, name in references(document)}
@@ -228,7 +228,7 @@ def _at_choice(document: Document, fault: Fault, homes: Mapping[str, str], index
 
 
 def _design_part(document: Document) -> Document:
-    from hydra_dse.config.template import SECTIONS
+    from hydra_dse.config.parameters import SECTIONS
 
     data: Mapping[str, object] = document.data
     return replace(document, data={key: data[key] for key in SECTIONS if data.get(key) is not None})

@@ -24,7 +24,6 @@ from hydra_dse.workload.nouns import Arrivals, Lengths, RequestClass, Requests, 
 from hydra_dse.workload.prefixes import Prefixes
 from hydra_dse.workload.replay import Replay
 from hydra_dse.workload.skew import RoutingSkew, with_skew
-from hydra_dse.workload.traces import read_lengths
 
 if TYPE_CHECKING:
     from hydra_dse.config import lengths_schema
@@ -235,6 +234,7 @@ class _Builder:
 
     def _empirical(self, path: KeyPath, section: lengths_schema.EmpiricalSection) -> Lengths:
         from hydra_dse.config.lengths_schema import columns_of
+        from hydra_dse.workload.traces import read_lengths
 
         if section.rows is not None:
             rows = np.asarray(section.rows, dtype=np.int64)

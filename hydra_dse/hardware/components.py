@@ -1,4 +1,4 @@
-"""Dies, memory stacks, links and packages: what is built, in SI units, each figure with its source.
+"""Dies, memory stacks and packages: what is built, in SI units, each figure with its source.
 
 A die type is composed from components (cores, SRAM banks, PHY, bumps, DMA), so that link bandwidth displaces
 compute: see `hydra_dse.hardware.composition`.
@@ -6,9 +6,9 @@ compute: see `hydra_dse.hardware.composition`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
+from hydra_dse.hardware.links import Fabric, LinkClass
 from hydra_dse.hardware.technology import Technology
 
 
@@ -115,30 +115,6 @@ class MemoryStack:
 
 
 @dataclass(frozen=True)
-class LinkClass:
-    """The physical class of a NoI link; bandwidth itself is chosen by the design.
-
-    Attributes:
-        latency_s: one hop, both PHYs and the wire.
-        joules_per_byte: energy of moving a byte over one hop.
-        efficiency: payload share of the raw bandwidth (headers, CRC, retry, read requests).
-        density_bytes_per_s_per_mm: bandwidth per mm of die edge, per direction.
-        reach_mm: longest wire.
-        phy_bytes_per_s_per_mm2: bandwidth per mm² of silicon of a port, per direction, where ports are silicon of
-            their own (links between packages); infinite where the die's own recipe holds them.
-    """
-
-    name: str
-    latency_s: float
-    joules_per_byte: float
-    efficiency: float
-    density_bytes_per_s_per_mm: float
-    reach_mm: float
-    source: str = ""
-    phy_bytes_per_s_per_mm2: float = field(default=math.inf, repr=False)
-
-
-@dataclass(frozen=True)
 class Slot:
     """A place on the interposer: centre and size in mm (a grid tile, or a rectangle of a floorplan)."""
 
@@ -208,28 +184,6 @@ class MemoryGroup:
     name: str
     stack: MemoryStack
     count: int
-
-
-@dataclass(frozen=True)
-class Fabric:
-    """Links between packages: a latency and a bandwidth each.
-
-    Attributes:
-        link: class of the links; its latency counts once for each link on the way.
-        bandwidth_bytes_per_s: of every link, per direction.
-        links: between each two packages, or of each package to the switch.
-        switched: whether all packages meet at one switch, which itself is no bottleneck.
-    """
-
-    link: LinkClass
-    bandwidth_bytes_per_s: float
-    links: int = 1
-    switched: bool = False
-
-    @property
-    def port_mm2(self) -> float:
-        """Silicon at one end of a link."""
-        return self.bandwidth_bytes_per_s / self.link.phy_bytes_per_s_per_mm2
 
 
 @dataclass(frozen=True)

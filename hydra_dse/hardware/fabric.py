@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import combinations
 
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.hardware.components import Fabric, LinkClass, Package, PackageLimits, Slot, Topology
+from hydra_dse.hardware.components import Package, PackageLimits, Slot, Topology
+from hydra_dse.hardware.links import Fabric, LinkClass
 
 APART_MM = 10.0
 """Gap between packages side by side, for drawings only."""

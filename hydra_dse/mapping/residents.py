@@ -13,9 +13,9 @@ from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.mapping.groups import groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
-from hydra_dse.mapping.lower import memory_of, stored_weights
 from hydra_dse.mapping.operands import operands_of, precision_of
 from hydra_dse.mapping.staged import staged
+from hydra_dse.mapping.storage import memory_of, stored_weights
 from hydra_dse.mapping.violations import mapping_violations
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation

@@ -13,11 +13,11 @@ from hydra_dse.mapping.apart import apart, site_shares
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.layout import bandwidth_shares, memory_sites
-from hydra_dse.mapping.lower import stored_weights
 from hydra_dse.mapping.nouns import MemorySite
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.staged import stage_shares, stage_site_shares, staged
 from hydra_dse.mapping.stages import stages_of
+from hydra_dse.mapping.storage import stored_weights
 from hydra_dse.model.blocks import Model
 from hydra_dse.results.nouns import Violation
 

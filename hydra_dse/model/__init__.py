@@ -14,13 +14,11 @@ from hydra_dse.model.lowering import operators_of
 from hydra_dse.model.operators import Batch, Operator
 from hydra_dse.model.order import block_operators
 from hydra_dse.model.precision import Precision
-from hydra_dse.model.summary import ModelSummary, summarise
 
 __all__ = [
     "Batch",
     "Block",
     "Model",
-    "ModelSummary",
     "Operator",
     "Precision",
     "active_parameters",
@@ -30,7 +28,6 @@ __all__ = [
     "operators_of",
     "read_model",
     "state_bytes_per_sequence",
-    "summarise",
     "total_parameters",
     "weight_bytes",
 ]

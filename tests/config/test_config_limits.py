@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hydra_dse.config.design_schema import PolicySection
 from hydra_dse.config.pieces import policy_of
+from hydra_dse.config.policy_schema import PolicySection
 from hydra_dse.policy import BATCHING, SCHEDULING, Policy
 
 

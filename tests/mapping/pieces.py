@@ -7,16 +7,8 @@ from dataclasses import replace
 from hydra_dse.config import load_technology
 from hydra_dse.design.nouns import Design, MappingChoice, Placement
 from hydra_dse.hardware.calibration import ACCESS_KINDS, Calibration, CalibrationSet
-from hydra_dse.hardware.components import (
-    Chiplet,
-    DieGroup,
-    LinkClass,
-    MemoryGroup,
-    MemoryStack,
-    Package,
-    Slot,
-    Topology,
-)
+from hydra_dse.hardware.components import Chiplet, DieGroup, MemoryGroup, MemoryStack, Package, Slot, Topology
+from hydra_dse.hardware.links import LinkClass
 from hydra_dse.model.blocks import Attention, Block, Mamba2, Mlp, Model
 from hydra_dse.model.operators import Operator, OperatorClass
 from hydra_dse.model.precision import Precision

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hydra_dse.model import Model, Precision, read_model, summarise
+from hydra_dse.model import Model, Precision, read_model
+from hydra_dse.model.summary import summarise
 
 PRESETS = Path(__file__).parents[2] / "workloads" / "models"
 

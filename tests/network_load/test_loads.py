@@ -7,7 +7,8 @@ import pytest
 
 from hydra_dse.design.nouns import Placement
 from hydra_dse.errors import InputError
-from hydra_dse.hardware.components import Chiplet, DieGroup, LinkClass, MemoryGroup, MemoryStack, Package
+from hydra_dse.hardware.components import Chiplet, DieGroup, MemoryGroup, MemoryStack, Package
+from hydra_dse.hardware.links import LinkClass
 from hydra_dse.network_load import LinkLoad, link_capacity, link_wait_s, transit_slots
 from hydra_dse.routing import build_topology
 

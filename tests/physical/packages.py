@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hydra_dse.hardware.components import Chiplet, DieGroup, LinkClass, MemoryGroup, MemoryStack, Package
+from hydra_dse.hardware.components import Chiplet, DieGroup, MemoryGroup, MemoryStack, Package
+from hydra_dse.hardware.links import LinkClass
 from hydra_dse.hardware.topology import build_topology
 
 DIE = Chiplet(

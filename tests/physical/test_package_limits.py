@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from hydra_dse.hardware.components import DieGroup, Fabric, MemoryGroup, Package, PackageLimits, Slot, Topology
+from hydra_dse.hardware.components import DieGroup, MemoryGroup, Package, PackageLimits, Slot, Topology
 from hydra_dse.hardware.fabric import joined
+from hydra_dse.hardware.links import Fabric
 from hydra_dse.hardware.topology import build_topology, floorplan
 from hydra_dse.physical import package_violations
 from tests.physical.packages import DIE, LINK, STACK, package

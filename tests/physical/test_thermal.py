@@ -9,8 +9,9 @@ import pytest
 from scipy import optimize
 
 from hydra_dse.config import load_technology
-from hydra_dse.hardware.components import Fabric, MemoryGroup, Topology
+from hydra_dse.hardware.components import MemoryGroup, Topology
 from hydra_dse.hardware.fabric import joined
+from hydra_dse.hardware.links import Fabric
 from hydra_dse.hardware.technology import Technology
 from hydra_dse.hardware.topology import build_topology
 from hydra_dse.physical.area import interposer_size_mm

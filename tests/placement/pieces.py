@@ -5,16 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.hardware.components import (
-    Chiplet,
-    DieGroup,
-    LinkClass,
-    MemoryGroup,
-    MemoryStack,
-    Package,
-    Slot,
-    Topology,
-)
+from hydra_dse.hardware.components import Chiplet, DieGroup, MemoryGroup, MemoryStack, Package, Slot, Topology
+from hydra_dse.hardware.links import LinkClass
 from hydra_dse.routing import build_topology, floorplan
 
 LINK = LinkClass("link", 5e-9, 4e-12, 0.9, 1e11, 2.0)

@@ -8,7 +8,8 @@ import numpy as np
 
 from hydra_dse.design.nouns import Design, Placement
 from hydra_dse.hardware.calibration import ACCESS_KINDS, Calibration, CalibrationSet
-from hydra_dse.hardware.components import Chiplet, DieGroup, LinkClass, MemoryGroup, MemoryStack, Package
+from hydra_dse.hardware.components import Chiplet, DieGroup, MemoryGroup, MemoryStack, Package
+from hydra_dse.hardware.links import LinkClass
 from hydra_dse.mapping import ExecutionGroup, MappedDesign, MappedOperator, MappedPool, MemoryPlan, MemorySite, Transfer
 from hydra_dse.model.operators import Operator, OperatorClass
 from hydra_dse.model.precision import Precision

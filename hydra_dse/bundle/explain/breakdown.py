@@ -12,7 +12,7 @@ from hydra_dse.bundle.cards import read_card
 from hydra_dse.bundle.explain.overlap import device_spans, hidden_share, parts_of_step
 from hydra_dse.bundle.reading import TraceFolder, card_of, open_folder, timed_events
 from hydra_dse.bundle.reading.folder import read_json
-from hydra_dse.bundle.reading.kineto import marker_kind, number
+from hydra_dse.bundle.reading.meaning import marker_kind, number
 from hydra_dse.bundle.writing import names
 from hydra_dse.bundle.writing.bundle import METRICS
 from hydra_dse.bundle.writing.files import Event, rank_file

@@ -8,7 +8,7 @@ import numpy as np
 
 from hydra_dse.bundle.metrics.measured import Measured, RankTimes, mean, share
 from hydra_dse.bundle.metrics.registry import Unavailable
-from hydra_dse.bundle.reading.kineto import COPY
+from hydra_dse.bundle.reading.meaning import COPY
 
 _EXPERTS = re.compile(
     r"moe|expert|routing|gating|gate_|topk|dispatch|combine|grouped_gemm",

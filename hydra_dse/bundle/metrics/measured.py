@@ -15,7 +15,7 @@ from hydra_dse.bundle.cards import CardFile
 from hydra_dse.bundle.metrics.intervals import Union, union
 from hydra_dse.bundle.metrics.registry import Unavailable
 from hydra_dse.bundle.reading import RankTrace, TpuTrace, TraceFolder, open_folder, read_nsys, read_rank, read_tpu
-from hydra_dse.bundle.reading.kineto import COPY
+from hydra_dse.bundle.reading.meaning import COPY
 from hydra_dse.bundle.reading.nouns import KERNEL_COPY, Spans, Steps
 
 COMMUNICATION = re.compile(

@@ -10,7 +10,7 @@ from hydra_dse.bundle import conventions as words
 from hydra_dse.bundle.metrics.intervals import union
 from hydra_dse.bundle.metrics.measured import Measured, RankTimes, mean, share
 from hydra_dse.bundle.metrics.registry import Unavailable
-from hydra_dse.bundle.reading.kineto import number
+from hydra_dse.bundle.reading.meaning import number
 from hydra_dse.bundle.reading.nouns import Carried
 
 

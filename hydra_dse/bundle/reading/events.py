@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra_dse.bundle.reading.kineto import number
+from hydra_dse.bundle.reading.meaning import number
 from hydra_dse.bundle.reading.stream import EventStream
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hydra_dse.bundle import conventions as words
-from hydra_dse.bundle.reading.kineto import collective_kind, number
+from hydra_dse.bundle.reading.meaning import collective_kind, number
 from hydra_dse.bundle.reading.nouns import Column
 from hydra_dse.bundle.reading.stream import EventStream
 from hydra_dse.errors import Fault

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.bundle.reading.kineto import collective_kind
+from hydra_dse.bundle.reading.meaning import collective_kind
 from hydra_dse.bundle.reading.nouns import COLLECTIVES, ENGINE_COPY, Collectives, Names, RankTrace, Spans
 from hydra_dse.errors import Fault, InputError
 

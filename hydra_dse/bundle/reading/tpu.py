@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.bundle.reading.kineto import number
+from hydra_dse.bundle.reading.meaning import number
 from hydra_dse.bundle.reading.nouns import Column, FloatArray, IntArray, Names, Steps
 from hydra_dse.bundle.reading.stream import EventStream
 
