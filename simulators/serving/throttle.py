@@ -19,7 +19,7 @@ from hydra_dse.physical import static_power_w, technology_of
 from hydra_dse.physical.thermal import influence_of, slot_power, sustained_share
 from hydra_dse.results import Components, Evaluation, metric
 from hydra_dse.workload import at_rate
-from hydra_dse.workload.arrivals import Renewal
+from hydra_dse.workload.arrivals import Deterministic, Renewal
 from hydra_dse.workload.nouns import Slo, Workload
 from simulators.serving.metrics import Summary
 from simulators.serving.package_metrics import add_heat, add_package, dynamic_w
@@ -36,7 +36,8 @@ Simulate = Callable[[Workload], Evaluation]
 def can_slow(design: Design, workload: Workload) -> bool:
     """Whether a slower package is the same package in slower time."""
     policy = design.policy
-    plain = isinstance(workload.arrivals, Renewal) and workload.replay is None and not workload.shifts
+    steady = isinstance(workload.arrivals, Deterministic | Renewal)
+    plain = steady and workload.replay is None and not workload.shifts
     return plain and not workload.has_sessions and policy.ageing_s is None and policy.host_cache_bytes <= 0
 
 
