@@ -19,8 +19,8 @@ from hydra_dse.design.space import Point, SearchSpace
 from hydra_dse.rng import derive
 from hydra_dse.search import Search
 from hydra_dse.search.objectives import Objectives
+from hydra_dse.search.samplers import distribution
 from hydra_dse.search.scores import ScoreTable
-from hydra_dse.search.study import distribution
 
 _UNKNOWN = 1e30
 BATCH = 50

@@ -17,8 +17,11 @@ from scipy.special import gammainc
 FloatArray = NDArray[np.float64]
 
 STATES = 240
+"""Levels of the chain; what is longer is told apart in wider levels."""
 TIMES = 64
+"""Points of time at which the distribution of a batch's time is known."""
 SMALLEST_SCV = 0.02
+"""Of the gaps: steadier arrivals are taken as these."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ FloatArray = NDArray[np.float64]
 Solve = Callable[[Sequence[Piece], bool], EstimateTable]
 
 ROUNDS = 8
+"""Of the fixed point of what is cached and how fast requests are; it settles in fewer or its last state is taken."""
 CLOSE = 0.003
 """Capacities that differ by less, as a share of the cache memory, are the same."""
 

@@ -26,6 +26,7 @@ FloatArray = NDArray[np.float64]
 ASSUMED_FACTOR = 1.6
 """90 % range of an assumed share, as a factor either way (assumption)."""
 DECIDED = 0.9
+"""Share of draws that must agree on which of two designs is better (a convention)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from hydra_dse.model.operators import Batch
 FloatArray = NDArray[np.float64]
 
 STEPS = 8
+"""Points at which delays are tabulated."""
 SHARES = (np.arange(STEPS + 1) / STEPS) ** 2
 """Shares of the budget at which delays are tabulated: even in their square roots."""
 WIDTHS = np.diff(SHARES)

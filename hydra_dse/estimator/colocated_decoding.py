@@ -31,6 +31,14 @@ def burstiness_of(
 
     In the time that decoders run, the clumps are busy periods of delays of load `ρ = λe`, whose number has the
     index of dispersion `(c_a² + ρ²c_e²)/(1 − ρ)²`; its peakedness spreads the batch.
+
+    Args:
+        pool: whose decoders they are.
+        served: requests per second, shape (n,).
+        residence: time in service at each node, shape (n, k).
+        found: delays by prompts at the nodes.
+        arrival_scv: squared coefficient of variation of the gaps.
+        phases: of the arrivals; None = they come alike at all times.
     """
     typical = np.ones_like(served)
     for _ in range(4):
@@ -71,6 +79,15 @@ def stall_of(
     Between its arrival and its end, a time `t` to its first token and then its life `T`, `m(t + T)` requests
     follow one; the mean iteration counts `λT` of them, and those that end with it delay no one.  A delay `e` gives
     time for others: `e/(1 − λe)`.
+
+    Args:
+        pool: whose decoders they are.
+        served: requests per second, shape (n,).
+        state: of the pool.
+        queue: of its prompts.
+        found: delays by prompts at the nodes.
+        arrival_scv: squared coefficient of variation of the gaps.
+        phases: of the arrivals; None = they come alike at all times.
     """
     tables, lengths = pool.tables, pool.lengths
     beside = pool.beside(state.at_nodes)
@@ -105,7 +122,15 @@ def stall_of(
 
 
 def stream_of(pool: ColocatedPool, served: FloatArray, state: PoolState, found: Delays, arrival_scv: float) -> Stream:
-    """From the first token to the last: nobody waits for a slot or moves, prompts delay the tokens."""
+    """From the first token to the last: nobody waits for a slot or moves, prompts delay the tokens.
+
+    Args:
+        pool: whose decoders they are.
+        served: requests per second, shape (n,).
+        state: of the pool.
+        found: delays by prompts at the nodes.
+        arrival_scv: squared coefficient of variation of the gaps.
+    """
     tables, batch = pool.tables, pool.tables.nodes.batch
     alone_s = state.stepped(tables.step_s)
     share = latencies.token_share(state, batch, found.step_s)

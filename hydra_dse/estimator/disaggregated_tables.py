@@ -159,7 +159,17 @@ def contention_of(
     nodes: BatchNodes,
     lengths: LengthMoments,
 ) -> Contention:
-    """Ask for speeds beside each decode batch, and by size of the prompt beside a middling one."""
+    """Ask for speeds beside each decode batch, and by size of the prompt beside a middling one.
+
+    Args:
+        profile: of the designs.
+        prompts: times of the prompts alone.
+        single: iterations with one prompt.
+        packed: full ones.
+        decode: iterations at the nodes, shape (n, k).
+        nodes: decode batches.
+        lengths: of the requests.
+    """
     bins = lengths.prompt_bins
     if profile.contention is None:
         alone = np.ones_like(nodes.batch)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.designs import reuses
-from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import starved
 from hydra_dse.estimator.phases import phases_of, scv_beside
+from hydra_dse.estimator.solvers import solver_of
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_of
 from hydra_dse.placement import place_design

@@ -43,6 +43,7 @@ from hydra_dse.profile.nouns import RoleProfile, ServiceProfile
 FloatArray = NDArray[np.float64]
 
 ROUNDS = 3
+"""Of the fixed point: roles, prompts and decoding."""
 MOST_DECODE_LOAD = 0.97
 """Load of decode beyond which finished prompts keep dies from going to prefill."""
 

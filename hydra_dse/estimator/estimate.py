@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +11,23 @@ from hydra_dse.errors import InputError
 from hydra_dse.estimator.arrivals import effective_scv
 from hydra_dse.estimator.colocated import Colocated
 from hydra_dse.estimator.disaggregated import Disaggregated
-from hydra_dse.estimator.elastic import Elastic
 from hydra_dse.estimator.feasibility import blank, given, with_load
 from hydra_dse.estimator.heat import HeatModel, spent_w, too_hot
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.outputs import attainment, limits_waiting, metrics_of
 from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
-from hydra_dse.estimator.refusing import ColocatedRoom, DisaggregatedRoom
 from hydra_dse.estimator.solution import Solution
-from hydra_dse.estimator.static import Static
-from hydra_dse.estimator.static_pools import StaticPools
+from hydra_dse.estimator.solvers import Solver, solver_of
 from hydra_dse.estimator.table import EstimateTable
 from hydra_dse.estimator.throttle import Limits
-from hydra_dse.estimator.transient import Transient
-from hydra_dse.policy import ONE_TOKEN
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints, Slo
 
 FloatArray = NDArray[np.float64]
 
 VALIDATED_CV = 3.0
+"""Largest coefficient of variation of the gaps that validation has covered."""
 NO_SLO = Slo()
 OVERLOADED_PHASE = (
     "one phase of the arrivals offers more than a design sustains: single waits were found to be a third or twice of "
@@ -42,36 +37,6 @@ STEALING = (
     "task_map 'stealing' is estimated as 'static': simulated, it differed by up to 2 % at load 0.4, and by up to "
     "27 % in TTFT and 42 % in TPOT at load 0.75"
 )
-
-
-class Solver(Protocol):
-    """Designs of one serving policy, ready to be solved at any rate."""
-
-    @property
-    def saturation_per_s(self) -> FloatArray:
-        """Highest sustainable rate, shape (n,)."""
-
-    @property
-    def prompts_per_s(self) -> FloatArray:
-        """Highest rate of prompts alone, shape (n,)."""
-
-    @property
-    def slots(self) -> FloatArray:
-        """Sequences in service at most, shape (n,)."""
-
-    @property
-    def places(self) -> FloatArray:
-        """Requests that may wait between prompt and decode, shape (n,)."""
-
-    def at(
-        self,
-        rate: FloatArray,
-        arrival_scv: float,
-        percentiles: bool,
-        transient: Transient | None = None,
-        phases: Phases | None = None,
-    ) -> Solution:
-        """Solve at arrival rates of shape (n,); in a piece of time, at the rates that are served in it."""
 
 
 @dataclass(frozen=True)
@@ -176,41 +141,6 @@ def _solved(
     return solver.at(rate, scv, percentiles, phases=phases)
 
 
-def solver_of(profile: ServiceProfile, lengths: LengthMoments) -> Solver:
-    """The solver of the profile's serving policy."""
-    if profile.task_map == "fcfs":
-        raise InputError(
-            "task_map: 'fcfs' has no estimate, because both pools serve both phases; simulate it, or choose static, "
-            "stealing or elastic"
-        )
-    if profile.roles is not None and limits_waiting(profile).any():
-        raise InputError(
-            "max_waiting: refusals with task_map 'elastic' have no estimate; simulate them, or leave it out"
-        )
-    if profile.emission != ONE_TOKEN:
-        _check_steps(profile)
-    with np.errstate(all="ignore"):
-        if profile.roles is not None:
-            return Elastic.of(profile, lengths)
-        if profile.max_waiting is not None and profile.batching != "static":
-            apart = profile.serving == "disaggregated"
-            return (DisaggregatedRoom if apart else ColocatedRoom).limited(profile, lengths)
-        if profile.serving == "disaggregated":
-            closed = profile.batching == "static"
-            return StaticPools.of(profile, lengths) if closed else Disaggregated.of(profile, lengths)
-        return Static.of(profile, lengths) if profile.batching == "static" else Colocated.of(profile, lengths)
-
-
-def _check_steps(profile: ServiceProfile) -> None:
-    """Steps of several tokens are estimated in open batches of pools whose dies stay."""
-    for key, value, others in (("batching", profile.batching, "static"), ("task_map", profile.task_map, "elastic")):
-        if value == others:
-            raise InputError(
-                f"tokens_per_step: steps of several tokens with {key} {value!r} have no estimate; simulate them, or "
-                "leave it out"
-            )
-
-
 def _goodput_beside(
     solution: Solution,
     metrics: dict[str, FloatArray],
@@ -257,7 +187,16 @@ def highest_rate(
     steps: int = 12,
     phases: Phases | None = None,
 ) -> FloatArray:
-    """Highest rate at which every class attains its percentile, by bisection between 0 and saturation, shape (n,)."""
+    """Highest rate at which every class attains its percentile, by bisection between 0 and saturation, shape (n,).
+
+    Args:
+        solver: of the designs.
+        scv: squared coefficient of variation of the gaps.
+        slos: of the classes.
+        lengths: of the requests.
+        steps: of the bisection.
+        phases: of the arrivals; None = they come alike at all times.
+    """
     low = np.zeros_like(solver.saturation_per_s)
     high = solver.saturation_per_s.copy()
     for _ in range(steps):

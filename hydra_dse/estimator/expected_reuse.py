@@ -30,6 +30,7 @@ from hydra_dse.workload.turns import Turns, sampled_turns
 FloatArray = NDArray[np.float64]
 
 SESSIONS = 2000
+"""Drawn to know what sessions share."""
 HALVES = (0.25, 0.75)
 """The middles of both halves of a path."""
 GRID, LONGEST = 90, 9.0

@@ -14,7 +14,6 @@ import numpy as np
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.designs import evaluate, reuses, solve_cached
 from hydra_dse.estimator.elastic import Elastic
-from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.explain_handoff import HandoffRow, explain_handoff
 from hydra_dse.estimator.explain_package import PackageRow, package_row
 from hydra_dse.estimator.explain_reuse import PrefixPoint, prefix_point
@@ -23,6 +22,7 @@ from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import metrics_of, starved
 from hydra_dse.estimator.phases import phases_of, scv_beside
 from hydra_dse.estimator.solution import Solution, Work
+from hydra_dse.estimator.solvers import solver_of
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import MemoryPlan, map_design, role_plan
 from hydra_dse.model.blocks import Model

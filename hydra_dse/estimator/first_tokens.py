@@ -16,7 +16,9 @@ from hydra_dse.estimator.stages import Entry
 FloatArray = NDArray[np.float64]
 
 RESIDUALS = np.array([1.0, 3.0, 5.0]) / 6.0
+"""Middles of three equal parts of a running iteration."""
 RAMP = (np.arange(10) + 0.5) / 10.0
+"""Middles of ten equal parts of a backlog that grows evenly."""
 
 
 def ttft_spread(entry: Entry) -> Mixture:

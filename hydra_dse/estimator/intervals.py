@@ -23,6 +23,7 @@ FloatArray = NDArray[np.float64]
 LOADS = (0.0, 0.5, 0.7, 0.85, 0.95)
 _AT = np.array(LOADS)
 NORMAL_90 = 1.645
+"""Standard deviations of a normal variable to either side that hold 90 %."""
 # Shares of the cache memory in use between which it begins to decide who is served.
 MEMORY = (0.3, 0.7)
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.colocated import Colocated
 from hydra_dse.estimator.disaggregated import Disaggregated
-from hydra_dse.estimator.estimate import Solver, solver_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.mix_nouns import Interplay, Member, MixSolution
 from hydra_dse.estimator.mixture import Mixture
@@ -24,14 +23,19 @@ from hydra_dse.estimator.phases import Phases, phases_of, scv_beside
 from hydra_dse.estimator.presence import decoding, prompting, seen
 from hydra_dse.estimator.rivals import Pressure, Rival, Single, Use, under, uses_of
 from hydra_dse.estimator.solution import Latency, Solution
+from hydra_dse.estimator.solvers import Solver, solver_of
 from hydra_dse.model.operators import Batch
 
 FloatArray = NDArray[np.float64]
 
 SWEEPS = 60
+"""Passes over all models, at most."""
 SETTLED = 2e-4
+"""Relative change of a pass at which it ends."""
 STEP = 0.6
+"""Share of the way to what a pass found: whole steps of models that slow each other swing."""
 JUST_BELOW = 0.999
+"""Share of the rate of the whole mix; each solver is bound by its own (`solution.JUST_BELOW`)."""
 
 
 @dataclass(frozen=True)

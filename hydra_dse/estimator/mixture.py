@@ -19,9 +19,11 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 CELLS = 256
+"""Of the histogram in which quantiles are looked up."""
 PIECE = 32_768
 """Points, and cells, that stay in cache while they are counted."""
 NOTHING = 1e-4
+"""Share of the weight below which the end of a distribution is cut."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ FloatArray = NDArray[np.float64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 COUNT = 16
+"""Batches at which times are asked for; smaller limits are known at every batch."""
 HEAD = 4
+"""Batches from 1 on that are all nodes: times change most there. Those beyond are evenly apart in logarithm."""
 
 
 def gather(values: NDArray[Scalar], index: NDArray[np.int64]) -> NDArray[Scalar]:

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.estimator.arrivals import effective_scv
-from hydra_dse.estimator.estimate import ClassSlo, Solver, notes_of, solver_of
+from hydra_dse.estimator.estimate import ClassSlo, notes_of
 from hydra_dse.estimator.feasibility import blank, given, with_load
 from hydra_dse.estimator.intervals import intervals_of
 from hydra_dse.estimator.lengths import LengthMoments, moments_of
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.outputs import SHARES, STATISTICS, attainment, metrics_of, ratios
 from hydra_dse.estimator.solution import Latency, Solution
+from hydra_dse.estimator.solvers import Solver, solver_of
 from hydra_dse.estimator.table import EstimateTable
 from hydra_dse.estimator.transient import Transient, ramp
 from hydra_dse.profile.nouns import ServiceProfile

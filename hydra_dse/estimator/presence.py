@@ -18,7 +18,9 @@ FloatArray = NDArray[np.float64]
 MOST = 9
 """Requests of one model that the chain tells apart; with more the other one sees it busy all the time anyway."""
 BLOCK = 64
+"""Designs solved together, so that their matrices stay in cache."""
 LEAST = 1e-9
+"""Of rates and shares, so that none divides by zero."""
 
 
 def decoding(

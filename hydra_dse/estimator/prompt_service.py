@@ -20,6 +20,13 @@ def packed_service(
 
     Prompts that come during an iteration share the next one (`packing_of`); a share ω of prompts finds enough
     company to fill the budget.
+
+    Args:
+        rate: prompts per second, shape (n, j).
+        times: of prompts alone and packed.
+        lengths: of the requests.
+        arrival_scv: squared coefficient of variation of the gaps.
+        own_engine: whether prompts have an engine of their own, which starts as soon as one comes.
     """
     weight = lengths.prompt_bins.weight
     alone = times.alone_s @ weight

@@ -65,7 +65,17 @@ def followed_waits(
     life_s: FloatArray,
     gain: FloatArray,
 ) -> PromptWaits:
-    """Waits along the recorded path, with service times averaged over the columns."""
+    """Waits along the recorded path, with service times averaged over the columns.
+
+    Args:
+        transient: with the path.
+        light: service of a prompt of each size outside full iterations, shape (n, j, bins).
+        times: of prompts alone and packed.
+        lengths: of the requests.
+        beside: weights of the columns, shape (n, j).
+        life_s: of a request after its prompt, shape (n,).
+        gain: of the order of the prompts, on the mean wait, shape (n, j).
+    """
     mean_light = (light * beside[..., None]).sum(axis=1)
     token_s, full_s = (times.token_s * beside).sum(axis=1), (times.full_s * beside).sum(axis=1)
     found = follow(transient, mean_light, token_s, full_s, lengths.prompt_bins, life_s, WAIT_EDGES)

@@ -36,6 +36,7 @@ from hydra_dse.estimator.transient import Transient, critical, settled_load
 FloatArray = NDArray[np.float64]
 
 ROUNDING = 2.0**-52
+"""Of a double: a root that moves by less is found."""
 
 
 def arrival_root(load: FloatArray, scv: float) -> FloatArray:

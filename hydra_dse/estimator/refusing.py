@@ -26,7 +26,9 @@ from hydra_dse.profile.nouns import ServiceProfile
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 ROUNDS = 5
+"""Of the fixed point of what is served and what is refused."""
 UNLIMITED = 1e5
+"""Room of a design without a limit, which no queue ever fills."""
 
 
 @dataclass(frozen=True)

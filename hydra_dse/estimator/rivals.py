@@ -33,6 +33,7 @@ FloatArray = NDArray[np.float64]
 Single = Colocated | Disaggregated
 
 LEAST_S = 1e-12
+"""Of times, so that none divides by zero."""
 
 
 @dataclass(frozen=True)

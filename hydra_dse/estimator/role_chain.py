@@ -26,7 +26,9 @@ IntArray = NDArray[np.int64]
 AT_ONCE = 1e5
 """Rate of what happens at once, over the fastest rate of the chain."""
 DOUBLINGS = 40
+"""Of the steps that logarithmic reduction looks ahead, at most."""
 CLOSE = 1e-13
+"""Probability still under way at which it stops."""
 
 
 @dataclass(frozen=True)

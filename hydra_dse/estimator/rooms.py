@@ -23,6 +23,7 @@ from hydra_dse.estimator.static_waits import NORMAL_POINTS, NORMAL_WEIGHTS
 FloatArray = NDArray[np.float64]
 
 POINTS = 512
+"""Numbers of waiting requests that are told apart; longer rooms are walked in wider steps."""
 REACH = 30.0
 """Where a geometric tail ends: at e^{−30} of its first weight."""
 BINDS = 0.02
@@ -83,7 +84,17 @@ def pool_with_room(
     load: FloatArray,
     room: FloatArray,
 ) -> RoomState:
-    """The chain of `limited_sharing` at any load, ended at `room` waiting, shape (n,)."""
+    """The chain of `limited_sharing` at any load, ended at `room` waiting, shape (n,).
+
+    Args:
+        offered: arrivals per second, those that are refused included, shape (n,).
+        nodes: batch nodes of the pools.
+        residence_s: time in service at each of them, shape (n, k).
+        limit: sequences in service at most, shape (n,).
+        burst: variability factors.
+        load: offered over highest rate, shape (n,); may exceed 1.
+        room: requests that may wait, shape (n,).
+    """
     state = limited_sharing(offered, nodes, residence_s, limit, burst, load=load)
     met = np.minimum(load, 1.0 - 1e-9)
     short = met ** (1.0 / burst.blocking)
@@ -143,7 +154,15 @@ class PromptRoom:
 def prompt_room(
     offered: FloatArray, service_s: FloatArray, service_square: FloatArray, arrival_scv: float, room: FloatArray
 ) -> PromptRoom:
-    """One prompt server with a room, each of shape (n,)."""
+    """One prompt server with a room, each of shape (n,).
+
+    Args:
+        offered: prompts per second, those that are refused included.
+        service_s: mean time of a prompt.
+        service_square: its second moment.
+        arrival_scv: squared coefficient of variation of the gaps.
+        room: prompts that may wait.
+    """
     rho = offered * service_s
     spread = (arrival_scv + service_square / service_s**2 - 1.0) / 2.0
     slack = np.maximum(1.0 - rho + rho * spread, 0.05)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.feasibility import given
 from hydra_dse.estimator.lengths import moments_of
 from hydra_dse.estimator.outputs import metrics_of
 from hydra_dse.estimator.phases import phases_of, scv_beside
+from hydra_dse.estimator.solvers import solver_of
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_of
 from hydra_dse.placement import place_design

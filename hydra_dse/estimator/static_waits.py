@@ -17,6 +17,7 @@ from hydra_dse.estimator.bulk import BatchTimes, BulkState
 FloatArray = NDArray[np.float64]
 
 GROUPS = 24
+"""Slices of the states that arrivals find, of equal weight."""
 ELAPSED = (np.arange(5) + 0.5) / 5.0
 # Gauss–Hermite: three points of a normal variable.
 NORMAL_POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])

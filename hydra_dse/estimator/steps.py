@@ -20,6 +20,7 @@ from hydra_dse.workload.nouns import LengthPoints
 FloatArray = NDArray[np.float64]
 
 EXACT = 512
+"""Tokens up to which steps are counted one by one; beyond, their number is linear in the tokens."""
 SHORT, PARTS = 16.0, 16
 SLICE_EDGES = (0.0, 0.02, 0.15, 0.4, 0.6, 0.85, 0.98, 1.0)
 PACE_EDGES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

@@ -10,6 +10,7 @@ FloatArray = NDArray[np.float64]
 # Least drift to empty that the surroundings leave on average: near it a queue is as long as what ends it allows.
 LEAST_DRIFT = 0.002
 STEPS = 12
+"""Of Newton's method, at most."""
 CONVERGED = 1e-14
 
 

@@ -22,6 +22,7 @@ from hydra_dse.estimator.transient import Transient
 FloatArray = NDArray[np.float64]
 
 ROUNDS = 3
+"""Of the fixed point: what each pool does to the other."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,15 @@ def _typical(tables: Tables, joining: FloatArray, residence_s: FloatArray) -> Fl
 def burstiness(
     queue: PromptQueue, life_s: FloatArray, lengths: LengthMoments, arrival_scv: FloatArray, work_scv: FloatArray
 ) -> Burstiness:
-    """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it."""
+    """Decode sees the arrivals' own variability unless the prompt queue is slow enough to smooth it.
+
+    Args:
+        queue: of the prompts.
+        life_s: for which a request decodes, shape (n,).
+        lengths: of the requests.
+        arrival_scv: squared coefficient of variation of the gaps, shape (n,).
+        work_scv: of what a sequence takes of the pool, shape (n,).
+    """
     relaxation = queue.service_s[:, 0] / np.maximum(1.0 - queue.busy[:, 0], 1e-3) ** 2
     smooth = relaxation / (relaxation + life_s)
     prompt_scv = lengths.prompt2 / lengths.prompt**2 - 1.0
@@ -261,7 +270,14 @@ def phased(
 ) -> Burstiness:
     """Slots see what phases change within a life, the queue before them what they change while it lasts.
 
-    Lives are those at a typical and at a full batch.
+    Args:
+        phases: of the arrivals.
+        joining: requests per second that decode, shape (n,).
+        life_s: for which a request decodes in a typical batch, shape (n,).
+        full_s: the same in a full batch.
+        tables: of the pools.
+        queue: of the prompts.
+        lengths: of the requests.
     """
     each = full_s / tables.limit
     own = tables.work_scv

@@ -25,13 +25,16 @@ from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.profile.slowed import slowed
 
 if TYPE_CHECKING:
-    from hydra_dse.estimator.estimate import Solver
+    from hydra_dse.estimator.solvers import Solver
 
 FloatArray = NDArray[np.float64]
 
 NEAR_SATURATION = 0.98
+"""Share of the saturation rate at which the power of a saturated design is taken."""
 BISECTIONS = 8
+"""Of the rate at which a limit is met: to 1/256 of the way."""
 SLOWEST = 1e-3
+"""Least share of full speed."""
 
 
 @dataclass(frozen=True)

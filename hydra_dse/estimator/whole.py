@@ -18,7 +18,9 @@ from hydra_dse.rng import derive
 FloatArray = NDArray[np.float64]
 
 WALK = 1024
+"""Prompts of the backlog that is packed."""
 CLASSES = 4
+"""Of iterations, by their tokens."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hydra_dse.search.hypervolume import hypervolume
+from hydra_dse.search.hypervolume import hypervolume, reference_beyond
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import FloatArray, IntArray, nondominated
-
-_MARGIN = 0.1
 
 
 class Archive:
@@ -82,8 +80,7 @@ class Archive:
         if self._reference is None:
             scaled = self.objectives.scaled(losses)
             worst = scaled.max(axis=0)
-            spread = worst - scaled.min(axis=0)
-            self._reference = worst + _MARGIN * np.where(spread > 0, spread, 1.0)
+            self._reference = reference_beyond(worst, worst - scaled.min(axis=0))
 
     def _remember_closest(self, identities: Sequence[str], violation: FloatArray) -> None:
         if self.feasible or len(identities) == 0:

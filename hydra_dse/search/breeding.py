@@ -14,8 +14,11 @@ from hydra_dse.search.pareto import IntArray
 from hydra_dse.search.variants import Candidate, Variants
 
 _DESIGNS_PER_VARIANT = 1000
+"""Budget that earns a package one more variant."""
 _MOST_VARIANTS = 8
+"""Of a package in one generation."""
 _ATTEMPTS = 20
+"""To find a child that is unseen."""
 _POOL = 400
 """Children among which foresight chooses."""
 _OF_THE_SAMPLER = 4

@@ -14,10 +14,13 @@ from hydra_dse.search.gaussian import Encoding, Gaussian
 from hydra_dse.search.pareto import BoolArray, FloatArray, IntArray
 
 _LEAST_KNOWN = 16
+"""Feasible designs from which on the model is asked."""
 _MOST_KNOWN = 500
 """Designs that a process is given: a fit grows with their cube."""
 _DRAWS = 4
+"""Of what the model holds possible, for each child."""
 _POINTS = 1024
+"""At which the hypervolume that a draw adds is measured."""
 
 
 class Foresight:

@@ -23,8 +23,11 @@ _NOISE = 0.01
 _LINEAR = 2.0
 """Variance of the main effects, relative to that of the rest."""
 _RIDGE = 1.0
+"""Draws effects towards zero, as one more observation of none would."""
 _LEAST_WEIGHT = 0.02
+"""Of a parameter without an effect, over that of the strongest."""
 _JITTER = 1e-6
+"""Added to variances, so that rounding leaves them positive."""
 
 
 class Encoding:

@@ -11,6 +11,19 @@ import numpy as np
 
 from hydra_dse.search.pareto import FloatArray, nondominated
 
+MARGIN = 0.1
+"""Share of the extent of known losses by which a reference point lies beyond the worst of them (a convention)."""
+
+
+def reference_beyond(worst: FloatArray, extent: FloatArray) -> FloatArray:
+    """A reference point that leaves the ends of a front a volume.
+
+    Args:
+        worst: largest loss of each objective, shape (objectives,).
+        extent: largest less smallest, shape (objectives,); where it is zero it counts as one.
+    """
+    return np.asarray(worst + MARGIN * np.where(extent > 0, extent, 1.0))
+
 
 def hypervolume_reference(losses: FloatArray, reference: FloatArray) -> float:
     """The definition: every cell of the grid through all coordinates that some point dominates."""

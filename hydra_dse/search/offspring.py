@@ -20,6 +20,7 @@ Parent = tuple[OuterPoint, int]
 """An outer point and the variant in its inner grid."""
 
 _CROSSED = 0.7
+"""Share of the children with two parents."""
 _CHANGES = 1.5
 """Mean number of parameters of a child that change."""
 _LONGER_STEP = 0.3

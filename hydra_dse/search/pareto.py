@@ -17,6 +17,7 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 _BLOCK = 256
+"""Rows compared at once, which bounds memory."""
 
 
 def dominates(one: FloatArray, other: FloatArray) -> bool:

@@ -25,6 +25,7 @@ from hydra_dse.workload.sampling import arrival_statistics, at_rate
 
 RATE = "saturation_requests_per_s"
 _MOST_TRIES = 200
+"""Draws for each design that is wanted."""
 
 
 @dataclass(frozen=True)

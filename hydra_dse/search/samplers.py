@@ -1,4 +1,4 @@
-"""Optuna samplers by short name, made anew for every generation from the seed and the generation's number.
+"""Optuna samplers by short name, made anew for every generation, and the distributions that they draw from.
 
 A sampler keeps a random state that Optuna does not store, so a resumed study would go another way.  Made anew
 with a seed derived from the generation, it proposes the same trials after a resume as without one.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hydra_dse.design.space import Parameter
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.rng import derive
+from hydra_dse.search.outer import is_ordered
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
 
 _LARGEST_SEED = 2**31 - 1
@@ -83,3 +87,15 @@ def make_sampler(name: str, seed: int, generation: int, population: int) -> Base
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)  # Optuna is pinned: its interface does not change
         return SAMPLERS[name](number, population)
+
+
+def distribution(parameter: Parameter) -> BaseDistribution:
+    """Evenly spaced integers keep their order; everything else is a set of choices."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    choices = parameter.choices
+    if is_ordered(parameter) and all(isinstance(choice, int) for choice in choices):
+        steps = {int(later) - int(sooner) for sooner, later in pairwise(choices)}
+        if not steps or (len(steps) == 1 and min(steps) > 0):
+            return IntDistribution(int(choices[0]), int(choices[-1]), step=min(steps, default=1))
+    return CategoricalDistribution(choices)

@@ -32,7 +32,11 @@ _PERCENTILES = ("_p50_", "_p90_", "_p99_")
 
 
 def aggregates(experiment: Experiment) -> tuple[Aggregate, ...]:
-    """The aggregates that objectives and bounds of an experiment name, each once."""
+    """The aggregates that objectives and bounds of an experiment name, each once.
+
+    Raises:
+        InputError: a metric that is not aggregated over the scenarios.
+    """
     names = (*experiment.objectives, *(bound.metric for bound in experiment.bounds))
     found = [(name, aggregate_of(name)) for name in dict.fromkeys(names)]
     plain = [name for name, over in found if over is None]

@@ -24,34 +24,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hydra_dse.design.experiment import Experiment
-from hydra_dse.design.space import Parameter, Point
+from hydra_dse.design.space import Point
 from hydra_dse.search.archive import Archive
 from hydra_dse.search.breeding import Breeder
 from hydra_dse.search.foresight import Foresight
 from hydra_dse.search.gaussian import Encoding
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.offspring import Parent
-from hydra_dse.search.outer import OuterPoint, OuterSpace, evenly, is_ordered
+from hydra_dse.search.outer import OuterPoint, OuterSpace, evenly
 from hydra_dse.search.pareto import FloatArray, IntArray, crowding
-from hydra_dse.search.samplers import check_sampler, make_sampler
+from hydra_dse.search.samplers import check_sampler, distribution, make_sampler
 from hydra_dse.search.scores import ScoreTable
 from hydra_dse.search.unseen import Unseen
 from hydra_dse.search.variants import Candidate, Variants
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial, Trial
 
 _GENERATIONS = 8
+"""That a budget makes at least."""
 _BRED_GENERATIONS = 20
+"""The same where the front breeds."""
 _SMALLEST_POPULATION = 8
+"""Outer points of a generation."""
 _UNKNOWN_LOSS = 1e30
+"""Told to Optuna in place of NaN and infinity, which it does not take."""
 _LEARNING = ("nsga2", "nsga3", "tpe", "neighbours")
 
 
@@ -285,15 +287,3 @@ def generation_size(trials: int, inner: int, most: int, generations: int = _GENE
     random search.
     """
     return min(most, max(_SMALLEST_POPULATION, math.ceil(trials / inner / generations)))
-
-
-def distribution(parameter: Parameter) -> BaseDistribution:
-    """Evenly spaced integers keep their order; everything else is a set of choices."""
-    from optuna.distributions import CategoricalDistribution, IntDistribution
-
-    choices = parameter.choices
-    if is_ordered(parameter) and all(isinstance(choice, int) for choice in choices):
-        steps = {int(later) - int(sooner) for sooner, later in pairwise(choices)}
-        if not steps or (len(steps) == 1 and min(steps) > 0):
-            return IntDistribution(int(choices[0]), int(choices[-1]), step=min(steps, default=1))
-    return CategoricalDistribution(choices)

@@ -17,7 +17,9 @@ from hydra_dse.rng import derive
 from hydra_dse.search.outer import OuterPoint, OuterSpace, is_ordered
 
 _MOST_LISTED = 30_000
+"""Outer points up to which a space is listed."""
 _MOST_STEPS = 20_000
+"""Points that one search for an unseen neighbour visits."""
 
 
 class Unseen:

@@ -15,6 +15,7 @@ from hydra_dse.design.space import Point
 from hydra_dse.search.outer import OuterPoint
 
 _EXPLORED = 2
+"""Variants beyond those of the front that every generation tries."""
 
 
 @dataclass(frozen=True)

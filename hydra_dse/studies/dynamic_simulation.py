@@ -85,7 +85,11 @@ class MapSimulation:
 
 
 def placed_design(experiment: Experiment, point: Point) -> Design:
-    """The design of a point, placed for the experiment's models."""
+    """The design of a point, placed for the experiment's models.
+
+    Raises:
+        InputError: it cannot be placed.
+    """
     from hydra_dse.placement import place_design
 
     models = [kind.model for kind in served(experiment.workload)]

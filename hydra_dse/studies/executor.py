@@ -24,6 +24,7 @@ from hydra_dse.studies.restarting import RestartingPool
 Result = TypeVar("Result")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _TASKS = 8
+"""Pieces of work that a generation makes at least, so that no worker is idle."""
 _TASK_DESIGNS, _MOST_DESIGNS = 96, 384
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.search.archive import Archive
 from hydra_dse.search.exhaustive import generations
-from hydra_dse.search.hypervolume import hypervolume
+from hydra_dse.search.hypervolume import hypervolume, reference_beyond
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.outer import OuterSpace
 from hydra_dse.search.pareto import FloatArray
@@ -20,7 +20,7 @@ from hydra_dse.studies.executor import ScorerFactory, executor, score_in
 from hydra_dse.studies.progress import SweepProgress, SweepState
 
 _OUTER_AT_A_TIME = 128
-_MARGIN = 0.1
+"""Outer points scored at once."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class ExhaustiveResult:
         """
         scale = self.objectives.scaled if scaled else np.asarray
         truth, found = scale(self.front), scale(losses)
-        extent = np.ptp(truth, axis=0)
-        reference = truth.max(axis=0) + _MARGIN * np.where(extent > 0, extent, 1.0)
+        reference = reference_beyond(truth.max(axis=0), np.ptp(truth, axis=0))
         return hypervolume(found, reference) / hypervolume(truth, reference)
 
 

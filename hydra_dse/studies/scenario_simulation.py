@@ -53,7 +53,11 @@ class ScenarioSimulation:
     seed: int | None = None
 
     def evaluate(self, run: Run) -> dict[str, Value]:
-        """The metrics of one run that have a value; empty where the design cannot be placed or serve."""
+        """The metrics of one run that have a value; empty where the design cannot be placed or serve.
+
+        Raises:
+            InputError: the experiment has changed, or has no calibration.
+        """
         experiment = self.references.applied(stored_experiment(self.path, self.digest))
         if experiment.calibration is None:
             raise InputError(Fault("the experiment has no calibration", file=self.path))

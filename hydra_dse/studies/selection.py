@@ -14,6 +14,7 @@ import numpy as np
 from hydra_dse.search.pareto import FloatArray, IntArray, nondominated
 
 MODERATE_LOAD = 0.8
+"""Load up to which a design is compared away from its saturation."""
 
 
 def select(

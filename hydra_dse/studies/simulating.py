@@ -34,7 +34,11 @@ class SimulationOfFile:
     digest: str = ""
 
     def evaluate(self, point: Point, options: EvaluationOptions, seed: int) -> Evaluation:
-        """Build, place and simulate the design; what cannot be placed is an infeasible result."""
+        """Build, place and simulate the design; what cannot be placed is an infeasible result.
+
+        Raises:
+            InputError: the experiment has changed, or has no calibration.
+        """
         from hydra_dse.errors import Fault, InputError
         from hydra_dse.placement import place_design
         from hydra_dse.search.estimating import PLACEMENT_SEED

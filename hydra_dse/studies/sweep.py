@@ -132,7 +132,11 @@ class _Sweep:
         self.finished = run.provenance().state == FINISHED
 
     def replay(self) -> None:
-        """Take the generations that are stored."""
+        """Take the generations that are stored.
+
+        Raises:
+            InputError: they are not what this experiment proposes.
+        """
         stored = self._run.designs()
         file = str(self._run.path / DESIGNS)
         start = 0
@@ -174,7 +178,11 @@ class _Sweep:
             self.finished = True
 
     def result(self) -> SweepResult:
-        """The result of a finished sweep."""
+        """The result of a finished sweep.
+
+        Raises:
+            NothingFeasible: no design meets all bounds.
+        """
         search, archive = self._search, self._search.archive
         if len(archive) == 0:
             raise NothingFeasible(self._closest())

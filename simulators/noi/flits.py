@@ -23,6 +23,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 NEVER = np.iinfo(np.int64).max // 2
+"""A cycle after the end of every run; half of the largest number, so that sums do not overflow."""
 
 
 class FlitNetwork:

@@ -21,9 +21,13 @@ from hydra_dse.routing import RouteTable
 FloatArray = NDArray[np.float64]
 
 PASSES = 5000
+"""Over all flows, at most, until their rates settle."""
 WHOLE_STEPS = 20
+"""Passes before steps are shortened."""
 SMALLEST_STEP = 0.05
+"""Share of the way that a pass goes at least."""
 TOLERANCE = 1e-9
+"""Of a resource's capacity, for rounding."""
 
 ARBITRATION = 0.90
 """Share of the busiest link at which a network saturates: fitted once to the flit model (four virtual channels of 16

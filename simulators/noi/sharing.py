@@ -24,6 +24,7 @@ PASSES = 200
 """Sweeps over the jobs before the search for a fixed point is cut off (it takes two to ten as a rule)."""
 
 TOLERANCE = 1e-12
+"""Of speeds and of a resource's capacity, for rounding."""
 
 
 def fair_speeds(usage: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from simulators.serving.sequence import Sequence
 
 IntArray = NDArray[np.int64]
 FAR = 1 << 62
+"""A step after the end of every run."""
 
 
 class WindowedSum:

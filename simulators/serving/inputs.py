@@ -18,6 +18,7 @@ from simulators.serving.run import warm_requests
 QUEUED_PER_SLOT = 8
 """A saturation run has at least this many requests per sequence in service, so that it has a steady part."""
 MOST_QUEUED = 20_000
+"""Requests of a run for saturation, which bounds its time."""
 DRAWN_AT_ONCE = 2048
 """Saturation runs take the head of a draw of at least this size, so that shorter runs have the same requests."""
 LONGEST_RUN_S = 4e9

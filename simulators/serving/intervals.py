@@ -19,7 +19,9 @@ Interval = tuple[float, float]
 CONFIDENCE = 0.95
 BATCHES = (20, 10, 5, 2, 1)
 SHORTEST_BATCH = 30
+"""Values in a batch, at least."""
 CORRELATED = 0.25
+"""Correlation of neighbouring batches below which they count as independent."""
 
 
 def interval_of(values: Sequence[float] | FloatArray, centre: float | None = None) -> Interval | None:

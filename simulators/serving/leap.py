@@ -27,6 +27,7 @@ FloatArray = NDArray[np.float64]
 SHORTEST = 8
 """Fewer steps are not worth the arrays: they are taken one after the other."""
 LONGEST = 512
+"""Steps taken in one event, which bounds the arrays."""
 
 
 class Leaper:

@@ -21,6 +21,7 @@ from simulators.serving.prefix import MISS, Hit, Path, PrefixCache
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 UNLIMITED = 1 << 62
+"""Requests that fit where they hold nothing."""
 FEW_STEPS = 48
 """So few are booked faster one by one."""
 

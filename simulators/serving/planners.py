@@ -11,6 +11,7 @@ from hydra_dse.policy import Policy
 from simulators.serving.engine import Chunks, Engine, Plan
 
 UNBOUNDED = 1 << 62
+"""Tokens: no budget of a run is as large."""
 
 
 class Planner(Protocol):

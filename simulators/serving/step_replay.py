@@ -30,6 +30,7 @@ from simulators.serving.system import System
 FloatArray = NDArray[np.float64]
 
 _AMPLE_BYTES = 1e15
+"""Memory that no log fills, where it names none."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from hydra_dse.errors import Fault, InputError, did_you_mean
 from hydra_dse.results.nouns import Evaluation
 
 MARGIN = 1.1
+"""Replications beyond those that the last width asks for: the next one varies too."""
 MOST_AT_ONCE = 8
+"""Times as many replications as before."""
 
 
 def half_widths(evaluation: Evaluation, names: Sequence[str]) -> dict[str, float]:

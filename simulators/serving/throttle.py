@@ -25,7 +25,9 @@ from simulators.serving.metrics import Summary
 from simulators.serving.package_metrics import add_heat, add_package, dynamic_w
 
 DOUBLINGS = 6
+"""Of the step by which iterations are made longer until limits hold."""
 BISECTIONS = 4
+"""Between the last that broke a limit and the first that did not."""
 # Power of time in the units that a slower clock changes; all others stay or are computed anew.
 TIME_POWERS = {"s": 1, "req/s": -1, "tokens/s": -1, "tokens/s²": -2}
 ANEW = ("power_w", "energy_j_per_token", "throughput_tokens_per_s_per_w")

@@ -11,8 +11,8 @@ from hydra_dse.config import load_calibration, load_model, load_space, load_work
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import InputError
 from hydra_dse.estimator import estimate, estimate_designs
-from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.lengths import moments_of
+from hydra_dse.estimator.solvers import solver_of
 from hydra_dse.profile import RoleProfile, ServiceProfile
 from hydra_dse.workload import at_rate
 from hydra_dse.workload.nouns import ArrivalStatistics, LengthPoints

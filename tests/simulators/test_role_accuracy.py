@@ -7,8 +7,8 @@ import pytest
 from role_pieces import Case, points_of, profile_of, random_case, simulate
 
 from hydra_dse.estimator import estimate
-from hydra_dse.estimator.estimate import solver_of
 from hydra_dse.estimator.lengths import moments_of
+from hydra_dse.estimator.solvers import solver_of
 from hydra_dse.workload.nouns import ArrivalStatistics
 
 

@@ -33,6 +33,7 @@ from hydra_dse.workload.nouns import Slo, Workload
 
 _HIGHEST = "max_rate_requests_per_s"
 _UNHURRIED_RATE = 1e-3
+"""Requests per second at which nobody waits."""
 _PERCENTILE = re.compile("_p[0-9]+_")
 _OBJECTIVES = {
     THROUGHPUT: ("saturation_tokens_per_s", "ttft_mean_s"),

@@ -42,7 +42,11 @@ class Choice:
 
 
 def choice_of(data: Mapping[str, object]) -> Choice:
-    """Read a choice that a journal kept."""
+    """Read a choice that a journal kept.
+
+    Raises:
+        InputError: it is not readable.
+    """
     point, slots = data["point"], data["slots"]
     if not isinstance(point, dict) or not isinstance(slots, list | None):
         raise InputError(Fault("a stored design is not readable; the run directory is corrupt"))
