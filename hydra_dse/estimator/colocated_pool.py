@@ -40,7 +40,7 @@ class ColocatedPool:
     @property
     def prompts_per_s(self) -> FloatArray:
         """Prompts that the engine completes with nothing to decode."""
-        return np.asarray(1.0 / (self.lengths.prompt * self.tables.prompts.token_s[:, 0]))
+        return self.tables.prompts.prompts_per_s(self.lengths)
 
     @property
     def slots(self) -> FloatArray:

@@ -40,7 +40,7 @@ def saturation_of(tables: Tables, lengths: LengthMoments) -> Saturation:
     Iterations with prompts take longer, which e counts.
     """
     if lengths.decoding_share <= 0.0:
-        rate = 1.0 / (lengths.prompt * tables.prompts.token_s[:, 0])
+        rate = tables.prompts.prompts_per_s(lengths)
         return Saturation(rate, np.ones_like(rate), np.full_like(rate, lengths.prompt2 / lengths.prompt**2 - 1.0))
     decode = lengths.decoding_share * lengths.decode
     batch = tables.top if tables.prefill_first else _decoding_at_saturation(tables, lengths, decode)

@@ -45,7 +45,7 @@ class Disaggregated:
     @property
     def prompts_per_s(self) -> FloatArray:
         """Prompts that prefill alone completes."""
-        return np.asarray(1.0 / (self.lengths.prompt * self.tables.prompts.token_s[:, 0]))
+        return self.tables.prompts.prompts_per_s(self.lengths)
 
     @property
     def slots(self) -> FloatArray:

@@ -98,7 +98,7 @@ class Elastic:
     @property
     def prompts_per_s(self) -> FloatArray:
         """Prompts that prefill alone completes with all the dies that it may have."""
-        rates = np.stack([1.0 / (self.lengths.prompt * t.prompts.token_s[:, 0]) for t in self._states], axis=1)
+        rates = np.stack([t.prompts.prompts_per_s(self.lengths) for t in self._states], axis=1)
         return np.take_along_axis(rates, self.roles.highest[:, None], axis=1)[:, 0]
 
     @property

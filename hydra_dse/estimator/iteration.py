@@ -86,6 +86,10 @@ class PrefillTimes:
         """Time of a prompt token in a full iteration."""
         return self.full_s / self.budget
 
+    def prompts_per_s(self, lengths: LengthMoments) -> FloatArray:
+        """Prompts that full iterations complete, beside the first of the batches, shape (n,)."""
+        return np.asarray(1.0 / (lengths.prompt * self.token_s[:, 0]))
+
     def repeated(self, count: int) -> PrefillTimes:
         """The one column of each design, for as many batches beside which prompts are timed."""
         return PrefillTimes(

@@ -111,7 +111,7 @@ def balance(
         burst = _burst_between(tables, queue, joining, residence, lengths, arrival_scv, phases)
         if transient is not None:
             # Decode gets what prefill lets through.
-            through = np.minimum(transient.offered, 1.0 / (lengths.prompt * prompts.token_s[:, 0]))
+            through = np.minimum(transient.offered, prompts.prompts_per_s(lengths))
             offered, horizon = np.maximum(through, rate) * decoding, transient.horizon_per_s
         load = _decode_load(tables, joining, residence, rate, saturation)
         if phases is not None and transient is None and saturation is not None:
