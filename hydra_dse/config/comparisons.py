@@ -13,10 +13,9 @@ from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.config.finder import find, find_from
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides
+from hydra_dse.config.overrides import Override, apply_overrides, parsed
 from hydra_dse.config.plain import to_plain
 from hydra_dse.config.spaces import load_space
-from hydra_dse.config.workload_overrides import parsed
 from hydra_dse.design.comparison import (
     AIMS,
     Change,

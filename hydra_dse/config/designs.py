@@ -8,7 +8,7 @@ from pathlib import Path
 from hydra_dse.config.document import Document
 from hydra_dse.config.finder import find
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides, parse_override
+from hydra_dse.config.overrides import Override, apply_overrides, parsed
 from hydra_dse.design.nouns import Design
 from hydra_dse.errors import Fault, InputError, did_you_mean
 
@@ -25,11 +25,6 @@ def load_design(ref: str | Path, overrides: Sequence[str | Override] = ()) -> De
     """
     path = find("designs", ref)
     return design_of(apply_overrides(load_yaml(path), parsed(overrides)), path.stem)
-
-
-def parsed(overrides: Sequence[str | Override]) -> list[Override]:
-    """Return overrides of the command line as overrides."""
-    return [parse_override(entry) if isinstance(entry, str) else entry for entry in overrides]
 
 
 def design_of(document: Document, name: str = "design") -> Design:

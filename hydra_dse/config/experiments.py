@@ -18,11 +18,11 @@ from hydra_dse.config.finder import find, find_from, looks_like_path
 from hydra_dse.config.hardware import load_calibration, load_from
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.objectives import metric_faults
-from hydra_dse.config.overrides import Override, apply_overrides, split_overrides
+from hydra_dse.config.overrides import Override, apply_overrides, parsed, split_overrides
 from hydra_dse.config.plain import put, to_plain
 from hydra_dse.config.scenarios import LoadedScenarios, scenarios_of
 from hydra_dse.config.spaces import plain_space, space_of
-from hydra_dse.config.workload_overrides import override_workload, parsed
+from hydra_dse.config.workload_overrides import override_workload
 from hydra_dse.config.workloads import LoadedWorkload, build_workload
 from hydra_dse.design.experiment import (
     Bound,

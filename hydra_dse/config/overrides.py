@@ -69,6 +69,11 @@ def apply_overrides(document: Document, overrides: Sequence[Override]) -> Docume
     return replace(document, data=data, overrides=marks)
 
 
+def parsed(overrides: Sequence[str | Override]) -> list[Override]:
+    """Overrides of the command line, read."""
+    return [parse_override(entry) if isinstance(entry, str) else entry for entry in overrides]
+
+
 def _set(data: dict[str, object], path: KeyPath, value: object) -> str | None:
     """Set a value; the message of what is wrong, None where nothing is."""
     here: object = data

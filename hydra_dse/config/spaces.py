@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hydra_dse.config.designs import mapping_faults, parsed
+from hydra_dse.config.designs import mapping_faults
 from hydra_dse.config.document import Document, KeyPath, dotted
 from hydra_dse.config.finder import find
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides
+from hydra_dse.config.overrides import Override, apply_overrides, parsed
 from hydra_dse.config.pieces import DEFAULT_PLACEMENT
 from hydra_dse.config.points import Counts
 from hydra_dse.design.nouns import Design

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from hydra_dse.config.compared_loads import StudyFile, quick_overrides
 from hydra_dse.config.finder import find
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides
+from hydra_dse.config.overrides import Override, apply_overrides, parsed
 from hydra_dse.config.spaces import load_space
-from hydra_dse.config.workload_overrides import parsed
 from hydra_dse.design.space import SearchSpace
 from hydra_dse.design.variance import Decomposition, Factor
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of

@@ -7,12 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hydra_dse.config.document import Document
-from hydra_dse.config.overrides import Override, apply_overrides, parse_override
-
-
-def parsed(overrides: Sequence[str | Override]) -> list[Override]:
-    """Overrides of the command line, read."""
-    return [parse_override(entry) if isinstance(entry, str) else entry for entry in overrides]
+from hydra_dse.config.overrides import Override, apply_overrides
 
 
 def override_workload(document: Document, overrides: Sequence[Override]) -> Document:

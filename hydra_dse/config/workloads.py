@@ -12,10 +12,10 @@ import numpy as np
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.finder import find, find_from, looks_like_path, path_below
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override
+from hydra_dse.config.overrides import Override, parsed
 from hydra_dse.config.plain import put, to_plain
 from hydra_dse.config.recordings import TRACE, located, recorded
-from hydra_dse.config.workload_overrides import override_workload, parsed
+from hydra_dse.config.workload_overrides import override_workload
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.model import read_model
 from hydra_dse.model.blocks import Model
