@@ -5,6 +5,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from hydra_dse import extensions
 from hydra_dse.errors import InputError
 from hydra_dse.studies import simulators
 from hydra_dse.studies.simulators import find_simulator
@@ -20,7 +21,7 @@ class Mute:
 
 
 def _registered(monkeypatch, **points):
-    found = [EntryPoint(name, value, simulators.GROUP) for name, value in points.items()]
+    found = [EntryPoint(name, value, extensions.SIMULATORS) for name, value in points.items()]
     monkeypatch.setattr(simulators, "entry_points", lambda group: found)
 
 
