@@ -117,22 +117,22 @@ def _back(cell: str) -> str:
 
 
 TEXT = (
-    "One package, the best for the mean mix under the static map whose dies can change roles, serves the same requests "
-    "under four maps: mixes at rest, their mean, and a mix that swings between long prompts with short answers and "
-    "short prompts with long ones. Met is the share of requests within their SLO; in bold what gains on static at 95 % "
-    "confidence, in italics what loses. Loads are shares of the highest rate at which the package keeps its promises "
-    "under the mean mix. At 0.8 long prompts alone overload the prefill pool. Stealing pays from cycles of 60 s on, and "
-    "elastic, which lends decode dies only, at 180 s; at 20 s no map is shown to help. Elastic's tail of TTFT is about "
-    "half of static's at 60 and 180 s and 0.6 of it at 20. FCFS costs at 20 and 60 s and helps only where prompts are "
-    "short. After a shift to long prompts no map meets the promised 90 % before the next one; after one to long answers "
-    "stealing does after 5, 10.5 and 36 s, static at 20 s only. Six short runs leave wide intervals: a difference of 17 "
-    "points is still undecided."
+    "One package, the best for the mean mix under the static map whose dies can change roles, serves the same "
+    "requests under four maps: mixes at rest, their mean, and a mix that swings between long prompts with short "
+    "answers and short prompts with long ones. Met is the share of requests within their SLO; in bold what gains "
+    "on static at 95 % confidence, in italics what loses. Loads are shares of the highest rate at which the "
+    "package keeps its promises under the mean mix. At 0.8 long prompts alone overload the prefill pool. Stealing "
+    "pays from cycles of 60 s on, and elastic, which lends decode dies only, at 180 s; at 20 s no map is shown to "
+    "help. Elastic's tail of TTFT is about half of static's at 60 and 180 s and 0.6 of it at 20. FCFS costs at 20 "
+    "and 60 s and helps only where prompts are short. After a shift to long prompts no map meets the promised 90 "
+    "% before the next one; after one to long answers stealing does after 5, 10.5 and 36 s, static at 20 s only. "
+    "Six short runs leave wide intervals: a difference of 17 points is still undecided."
 )
 HALF = (
-    "The same at half of the highest rate. No mix overloads a pool: the static map keeps the promise at every cycle, "
-    "and stealing changes nothing. FCFS meets 0.5 to 1 points less under swinging mixes and 1.8 less under long prompts "
-    "alone, and its tail of TTFT is 2 to 2.5 times as long. Elastic has the shortest tail throughout and steps that are "
-    "2 to 7 % longer; what it gains in attainment is at most 0.2 points."
+    "The same at half of the highest rate. No mix overloads a pool: the static map keeps the promise at every "
+    "cycle, and stealing changes nothing. FCFS meets 0.5 to 1 points less under swinging mixes and 1.8 less under "
+    "long prompts alone, and its tail of TTFT is 2 to 2.5 times as long. Elastic has the shortest tail throughout "
+    "and steps that are 2 to 7 % longer; what it gains in attainment is at most 0.2 points."
 )
 STUDIES = (
     Study("task-maps", "Which task map a shifting mix needs", TEXT, partial(table, "task-maps")),
