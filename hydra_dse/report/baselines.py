@@ -35,7 +35,8 @@ class Baseline:
 
 def baselines_of(run: Run) -> tuple[Baseline, ...]:
     """The baselines that differ from the recommended design; none where there is none, or no estimate of it."""
-    if run.recommended < 0 or run.experiment.calibration is None:
+    # Several scenarios have objectives over all of them, which one estimate does not give.
+    if run.recommended < 0 or run.experiment.calibration is None or run.experiment.scenarios.items:
         return ()
     design = run.design(run.recommended)
     naive = design.placement is None and design.placement_algorithm != "round_robin"
@@ -46,9 +47,7 @@ def baselines_of(run: Run) -> tuple[Baseline, ...]:
         if naive:
             variants["round-robin placement and static batching"] = _static(dealt)
     found = [_estimated(run, name, variant) for name, variant in variants.items()]
-    objectives = set(run.experiment.objectives)
-    # A study of several scenarios has objectives over all of them, which one estimate does not give.
-    return tuple(item for item in found if item is not None and (item.broken or objectives & set(item.metrics)))
+    return tuple(item for item in found if item is not None)
 
 
 def _static(design: Design) -> Design:

@@ -20,7 +20,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = range(8)
 COLOURS = 8
 NARROW = 3.0
 """Values that differ by less than this factor are drawn on a linear axis: a logarithmic one lacks marks there."""
-POINTS, CLOUD, LINE, STEPS, LINE_POINTS = "points", "cloud", "line", "steps", "line and points"
+POINTS, CLOUD, LINE, STEPS, LINE_POINTS, BAND = "points", "cloud", "line", "steps", "line and points", "band"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Series:
     """Points that belong together.
 
     Attributes:
-        form: `POINTS`, `CLOUD` (small, many), `LINE`, `STEPS` or `LINE_POINTS`.
+        form: `POINTS`, `CLOUD` (small, many), `LINE`, `STEPS`, `LINE_POINTS` or `BAND` (the area within `x_error`).
         colour: place in the palette.
         x, y: values, shape (n,); those that are not finite are left out.
         x_error, y_error: distances to the ends of an interval, shape (2, n), or None.

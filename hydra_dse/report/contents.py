@@ -5,13 +5,14 @@ from __future__ import annotations
 from hydra_dse.report.constraints import constraints_section
 from hydra_dse.report.fronts import explored, front_section
 from hydra_dse.report.importance import importance_section
-from hydra_dse.report.iteration import explained, iteration_section
+from hydra_dse.report.iteration import iteration_section
 from hydra_dse.report.latency import latency_section
 from hydra_dse.report.load import load_section
 from hydra_dse.report.package import package_section
 from hydra_dse.report.records import Report
 from hydra_dse.report.robustness import robustness_section
 from hydra_dse.report.run import Run
+from hydra_dse.report.served import loads_of
 from hydra_dse.report.summary import provenance_section, recommendation_section, summary_section
 from hydra_dse.report.texts import detail_of
 from hydra_dse.report.uncertainty import uncertainty_section
@@ -24,15 +25,15 @@ def report_of(run: Run) -> Report:
     Raises:
         InputError: a table in the run directory is corrupt.
     """
-    found = explained(run)
+    loads = loads_of(run)
     sections = (
         summary_section(run),
         recommendation_section(run),
         front_section(run),
-        package_section(run, found),
-        iteration_section(run, found),
-        latency_section(run),
-        load_section(run),
+        package_section(run, loads),
+        iteration_section(run, loads),
+        latency_section(run, loads),
+        load_section(run, loads),
         importance_section(run),
         constraints_section(run),
         robustness_section(run),

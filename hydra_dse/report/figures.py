@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hydra_dse.report.charts import (
+    BAND,
     CLOUD,
     LINE,
     LINE_POINTS,
@@ -78,6 +79,10 @@ def _draw(axes: Axes, series: Series) -> None:
         return
     if series.form == CLOUD:
         axes.scatter(x, y, s=8, color=colour, alpha=0.4, linewidths=0, label=label, rasterized=True)
+        return
+    if series.form == BAND and series.x_error is not None:
+        below, above = series.x_error[:, known]
+        axes.fill_betweenx(y, x - below, x + above, color=colour, alpha=0.25, linewidth=0, label=label)
         return
     if series.form in (LINE, STEPS, LINE_POINTS):
         axes.plot(

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from hydra_dse.errors import HydraError
-from hydra_dse.estimator.explain import Explanation, TypicalIteration, explain
+from collections.abc import Sequence
+
+from hydra_dse.estimator.explain import TypicalIteration
 from hydra_dse.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, Axis, Bar, BarRow, Bars, Plot
 from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
+from hydra_dse.report.served import Served, sections_of
 from hydra_dse.results.text import number
 
 HEADING = "Where the time goes"
 _COLOURS = {
-    "compute": BLUE, "memory": ORANGE, "network": GREEN, "overhead": GREY, "hops": PURPLE, "queue": RED,
-    "iteration": SKY,
+    "compute": BLUE, "memory": ORANGE, "network": GREEN, "overhead": RED, "hops": PURPLE, "queue": SKY,
+    "iteration": YELLOW,
 }  # fmt: skip
 
 
-def explained(run: Run) -> Explanation | str:
-    """The recommended design taken apart by the estimator, or why it cannot be."""
-    experiment = run.experiment
-    if run.recommended < 0:
-        return "no design is feasible"
-    if experiment.calibration is None:
-        return "the experiment has no calibration"
-    try:
-        return explain(run.design(run.recommended), experiment.workload, experiment.calibration)[1]
-    except HydraError as error:
-        return f"the estimate cannot be taken apart: {error}"
-
-
-def iteration_section(run: Run, found: Explanation | str) -> Section:
+def iteration_section(run: Run, loads: Sequence[Served]) -> Section:
     """Waterfalls and the resources that bind, of the recommended design."""
+    return sections_of(run, loads, HEADING, _section)
+
+
+def _section(run: Run, served: Served) -> Section:
+    found = served.explanation
     if isinstance(found, str):
         return Section(HEADING, absent=found)
     if not found.iterations:
         return Section(HEADING, absent="; ".join(found.notes) or "the design has no iterations")
     words = (
         f"The mean iteration of each kind in design {run.identity(run.recommended)} under "
-        f"{run.experiment.workload.name}, as the estimator counts them: "
+        f"{served.workload.name}, as the estimator counts them: "
         "every class of operators takes the longest of compute, memory and network, and the classes follow each other.",
         *found.notes,
     )
-    plots = tuple(_waterfall(iteration) for iteration in found.iterations)
+    plots = tuple(_waterfall(iteration, served) for iteration in found.iterations)
     return Section(HEADING, words, plots, tuple(_resources(iteration) for iteration in found.iterations))
 
 
@@ -49,7 +43,7 @@ def _name(iteration: TypicalIteration) -> str:
     return f"{iteration.phase} iteration of pool {iteration.composition.pool}"
 
 
-def _waterfall(iteration: TypicalIteration) -> Plot:
+def _waterfall(iteration: TypicalIteration, served: Served) -> Plot:
     composition = iteration.composition
     parts = [(time.operator_class, time.time_s, time.binding) for time in composition.times if time.time_s > 0]
     parts += [("start of the iteration", composition.iteration_overhead_s, "iteration")]
@@ -69,7 +63,7 @@ def _waterfall(iteration: TypicalIteration) -> Plot:
         f"A mean {_name(iteration)}: {composition.tokens:,.4g} tokens in {number(1e3 * composition.time_s, 3)} ms, "
         f"{number(iteration.iterations_per_s, 3)} iterations/s; colours say what binds."
     )
-    stem = f"iteration_{composition.pool}_{iteration.phase}".replace("/", "-")
+    stem = served.stem(f"iteration_{composition.pool}_{iteration.phase}".replace("/", "-"))
     columns = ("part", "binding", "start_s", "time_s", "share")
     return Plot(stem, _name(iteration).capitalize(), caption, Bars(Axis("time [ms]"), tuple(rows)), columns, data)
 

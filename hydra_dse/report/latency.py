@@ -1,39 +1,49 @@
-"""Latency distributions of the recommended design: estimated CDFs, and the percentiles of the simulation."""
+"""Latency distributions of the recommended design: CDFs as estimated and as simulated, and their percentiles."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from hydra_dse.errors import HydraError
 from hydra_dse.estimator.distributions import latency_quantiles
-from hydra_dse.report.charts import BLUE, LINE, POINTS, RED, XY, Axis, FloatArray, Plot, Rule, Series, errors_of
+from hydra_dse.report.charts import BAND, BLUE, LINE, POINTS, RED, XY, Axis, FloatArray, Plot, Rule, Series, errors_of
 from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
-from hydra_dse.report.texts import estimate_text
+from hydra_dse.report.served import Served, sections_of
+from hydra_dse.results.quantiles import SHARES as SIMULATED_SHARES
+from hydra_dse.results.quantiles import Quantiles, pooled
 from hydra_dse.results.text import number
-from hydra_dse.workload.nouns import Slo
+from hydra_dse.studies.validation_table import ValidationRow
+from hydra_dse.workload.nouns import Slo, Workload
 
 HEADING = "Latencies"
 KINDS = {"ttft": "TTFT", "tpot": "TPOT", "tbt": "TBT", "e2e": "E2E"}
 STATISTICS = ("mean", "p50", "p90", "p99")
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 SHARES = (*np.linspace(0.01, 0.99, 99).round(2).tolist(), 0.995)
+LEAST_BEYOND = 10
+"""Samples that a replication has beyond the last quantile that is drawn of it."""
+COLUMNS = ("ci_low", "ci_high", "least", "most")
+Rows = list[tuple[object, ...]]
 
 
-def latency_section(run: Run) -> Section:
+def latency_section(run: Run, loads: Sequence[Served]) -> Section:
     """CDFs and the table of percentiles."""
-    row = run.recommended
-    if row < 0:
-        return Section(HEADING, absent="no design is feasible")
-    table = Table(f"Latencies of design {run.identity(row)}", *_latencies(run, row), text_columns=2)
-    curves = _curves(run, row)
-    plots = tuple(plot for kind in KINDS for plot in _cdf(run, row, kind, curves.get(kind)))
+    return sections_of(run, loads, HEADING, _section)
+
+
+def _section(run: Run, served: Served) -> Section:
+    table = Table(f"Latencies of design {run.identity(run.recommended)}", *_latencies(run, served), text_columns=2)
+    curves = _curves(run, served)
+    plots = tuple(plot for kind in KINDS for plot in _cdf(run, served, kind, curves.get(kind)))
     return Section(HEADING, (), plots, (table,))
 
 
-def slos_of(run: Run) -> list[tuple[str, Slo]]:
+def slos_of(workload: Workload) -> list[tuple[str, Slo]]:
     """The service levels of the request classes that have one, with the class's name where there are several."""
-    classes = run.experiment.workload.classes
+    classes = workload.classes
     return [
         (kind.name if len(classes) > 1 else "", kind.slo)
         for kind in classes
@@ -41,10 +51,10 @@ def slos_of(run: Run) -> list[tuple[str, Slo]]:
     ]
 
 
-def bounds_of(run: Run, kind: str) -> list[tuple[str, float, float]]:
+def bounds_of(workload: Workload, kind: str) -> list[tuple[str, float, float]]:
     """Name, bound in s and percentile of the service levels for `"ttft"` or `"tpot"`."""
     found = []
-    for name, slo in slos_of(run):
+    for name, slo in slos_of(workload):
         bound = {"ttft": slo.ttft_s, "tpot": slo.tpot_s}.get(kind)
         if bound is not None:
             words = f"SLO {name}: {bound:g} s at {100 * slo.percentile:g} %".replace("SLO :", "SLO")
@@ -52,55 +62,97 @@ def bounds_of(run: Run, kind: str) -> list[tuple[str, float, float]]:
     return found
 
 
-def _curves(run: Run, row: int) -> dict[str, FloatArray]:
-    experiment = run.experiment
-    if experiment.calibration is None:
+def _curves(run: Run, served: Served) -> dict[str, FloatArray]:
+    calibration = run.experiment.calibration
+    if calibration is None:
         return {}
     try:
-        return latency_quantiles(run.design(row), experiment.workload, experiment.calibration, SHARES)
+        return latency_quantiles(run.design(run.recommended), served.workload, calibration, SHARES)
     except HydraError:  # a policy without an estimate: the percentiles of the run remain
         return {}
 
 
-def _cdf(run: Run, row: int, kind: str, curve: FloatArray | None) -> list[Plot]:
-    identity = run.identity(row)
-    shares = np.array(SHARES)
-    names = [f"{kind}_{percentile}_s" for percentile in PERCENTILES]
-    estimate = np.array([run.estimate(name, row) for name in names])
-    if curve is None or not np.isfinite(curve).any():
-        curve, shares = estimate, np.array(list(PERCENTILES.values()))
-    series = [Series("estimated", LINE, BLUE, curve, shares)] if np.isfinite(curve).any() else []
-    data: list[tuple[object, ...]] = [("estimated", share, x, "", "") for share, x in zip(shares, curve, strict=True)]
-    found = [(share, run.validation.get((identity, f"{kind}_{name}_s"))) for name, share in PERCENTILES.items()]
-    simulated = [(share, item) for share, item in found if item is not None and np.isfinite(item.simulated)]
-    if simulated:
-        x = np.array([item.simulated for _, item in simulated])
-        error = errors_of(
-            x, np.array([item.ci_low for _, item in simulated]), np.array([item.ci_high for _, item in simulated])
-        )
-        y = np.array([share for share, _ in simulated])
-        series.append(Series("simulated p50, p90, p99, 95 % CI", POINTS, RED, x, y, error, square=True))
-        data += [("simulated", share, item.simulated, item.ci_low, item.ci_high) for share, item in simulated]
+def _cdf(run: Run, served: Served, kind: str, curve: FloatArray | None) -> list[Plot]:
+    identity, name = run.identity(run.recommended), KINDS[kind]
+    parts = (
+        _estimated(served, kind, curve),
+        _simulated(run.latencies.get(identity, {}).get(kind, ()) if served.simulated else ()),
+        _percentiles(_validated(run, served, identity, kind)),
+    )
+    series = [each for found, _ in parts for each in found]
     if not series:
         return []
-    name = KINDS[kind]
-    rules = tuple(Rule(words, "x", bound) for words, bound, _ in bounds_of(run, kind))
+    bounds = bounds_of(served.workload, kind)
+    rules = tuple(Rule(words, "x", bound) for words, bound, _ in bounds)
+    rules += tuple(Rule("", "y", share) for share in dict.fromkeys(share for _, _, share in bounds))
     chart = XY(Axis(f"{name} [s]", log=True), Axis("share of requests within [1]"), tuple(series), rules)
-    caption = f"Distribution of {name} of design {identity} under {run.experiment.workload.name} at the offered load."
-    columns = ("source", "share", f"{kind}_s", "ci_low", "ci_high")
-    return [Plot(f"cdf_{kind}", f"{name} distribution", caption, chart, columns, data)]
+    caption = f"Distribution of {name} of design {identity} under {served.workload.name} at the offered load."
+    if parts[1][0]:
+        caption += " Shaded: from the fastest to the slowest replication."
+    data = [row for _, rows in parts for row in rows]
+    columns = ("source", "share", f"{kind}_s", *COLUMNS)
+    return [Plot(served.stem(f"cdf_{kind}"), f"{name} distribution", caption, chart, columns, data)]
 
 
-def _latencies(run: Run, row: int) -> tuple[list[str], list[list[str]]]:
+def _estimated(served: Served, kind: str, curve: FloatArray | None) -> tuple[list[Series], Rows]:
+    """The estimated curve; its percentiles alone where there is no curve."""
+    if curve is not None and np.isfinite(curve).any():
+        series, shares, x = Series("estimated", LINE, BLUE, curve, np.array(SHARES)), np.array(SHARES), curve
+    else:
+        x = np.array([served.metrics.get(f"{kind}_{name}_s", np.nan) for name in PERCENTILES])
+        shares = np.array(list(PERCENTILES.values()))
+        series = Series("estimated p50, p90, p99", POINTS, BLUE, x, shares)
+    if not np.isfinite(x).any():
+        return [], []
+    return [series], [("estimated", share, value, *("",) * 4) for share, value in zip(shares, x, strict=True)]
+
+
+def _simulated(tables: Sequence[Quantiles]) -> tuple[list[Series], Rows]:
+    """All replications together, and the range over them, as far up as the samples reach."""
+    if not tables:
+        return [], []
+    last = 1.0 - LEAST_BEYOND / min(table.samples for table in tables)
+    kept = [place for place, share in enumerate(SIMULATED_SHARES) if share <= last]
+    if not kept:
+        return [], []
+    shares = np.array(SIMULATED_SHARES)[kept]
+    each = np.array([table.seconds for table in tables])[:, kept]
+    x, least, most = pooled(tables, shares), each.min(axis=0), each.max(axis=0)
+    series = [Series("simulated", LINE, RED, x, shares)]
+    if len(tables) > 1:
+        band = Series("range of replications", BAND, RED, x, shares, errors_of(x, least, most))
+        series = [band, *series]
+    rows: Rows = [("simulated", *row[:2], "", "", *row[2:]) for row in zip(shares, x, least, most, strict=True)]
+    return series, rows
+
+
+def _validated(run: Run, served: Served, identity: str, kind: str) -> list[tuple[float, ValidationRow]]:
+    if not served.simulated:
+        return []
+    found = [(share, run.validation.get((identity, f"{kind}_{name}_s"))) for name, share in PERCENTILES.items()]
+    return [(share, item) for share, item in found if item is not None and np.isfinite(item.simulated)]
+
+
+def _percentiles(found: Sequence[tuple[float, ValidationRow]]) -> tuple[list[Series], Rows]:
+    """Simulated percentiles with their intervals."""
+    if not found:
+        return [], []
+    x, low, high = np.array([(item.simulated, item.ci_low, item.ci_high) for _, item in found]).T
+    y = np.array([share for share, _ in found])
+    label = "simulated p50, p90, p99, 95 % CI"
+    series = Series(label, POINTS, RED, x, y, errors_of(x, low, high), square=True)
+    rows: Rows = [("simulated percentile", y, i.simulated, i.ci_low, i.ci_high, "", "") for y, i in found]
+    return [series], rows
+
+
+def _latencies(run: Run, served: Served) -> tuple[list[str], list[list[str]]]:
     """Latencies in seconds: one row per kind and source, one column per statistic."""
-    identity = run.identity(row)
+    identity = run.identity(run.recommended)
     rows = []
     for kind in KINDS:
         names = [f"{kind}_{statistic}_s" for statistic in STATISTICS]
-        rows.append([kind.upper(), "estimated", *(estimate_text(run, name, row, False) for name in names)])
-        found = [run.validation.get((identity, name)) for name in names]
+        rows.append([KINDS[kind], "estimated", *(number(served.metrics.get(name, np.nan)) for name in names)])
+        found = [run.validation.get((identity, name)) if served.simulated else None for name in names]
         if any(found):
-            rows.append(
-                [kind.upper(), "simulated", *("" if item is None else number(item.simulated) for item in found)]
-            )
+            rows.append([KINDS[kind], "simulated", *("" if item is None else number(item.simulated) for item in found)])
     return ["latency [s]", "source", *STATISTICS], rows

@@ -28,6 +28,7 @@ from hydra_dse.report.latency import bounds_of
 from hydra_dse.report.load_sweep import SATURATION, LoadSweep, load_sweep
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
+from hydra_dse.report.served import Served, sections_of
 from hydra_dse.results import metric
 from hydra_dse.search.pareto import nondominated
 
@@ -45,9 +46,13 @@ AXES = {
 }
 
 
-def load_section(run: Run) -> Section:
+def load_section(run: Run, loads: Sequence[Served]) -> Section:
     """Load sweep with service levels, and fronts over the load."""
-    found = load_sweep(run)
+    return sections_of(run, loads, HEADING, _section)
+
+
+def _section(run: Run, served: Served) -> Section:
+    found = load_sweep(run, served)
     if isinstance(found, str):
         return Section(HEADING, absent=found)
     identity = run.identity(run.recommended)
@@ -56,19 +61,19 @@ def load_section(run: Run) -> Section:
         f"Estimates of design {identity}{others} at rates from nearly idle to nearly saturated. Interactivity is the "
         "rate at which one user sees tokens; a point of a curve is one arrival rate."
     ]
-    plots = [_sweep(run, found, kind) for kind in ("ttft", "tpot")]
-    plots += [_against(run, found, USER, TOKENS), _against(run, found, USER, WATT)]
-    cost = _per_usd(run, found)
+    plots = [_sweep(run, served, found, kind) for kind in ("ttft", "tpot")]
+    plots += [_against(run, served, found, USER, TOKENS), _against(run, served, found, USER, WATT)]
+    cost = _per_usd(run, served, found)
     if cost is None:
         words.append("Throughput per USD is left out: the run has no cost of a package.")
     else:
         plots.append(cost)
-    plots.append(_against(run, found, TTFT, TOKENS))
+    plots.append(_against(run, served, found, TTFT, TOKENS))
     return Section(HEADING, tuple(words), tuple(plot for plot in plots if plot is not None))
 
 
-def _sweep(run: Run, found: LoadSweep, kind: str) -> Plot | None:
-    bounds = bounds_of(run, kind)
+def _sweep(run: Run, served: Served, found: LoadSweep, kind: str) -> Plot | None:
+    bounds = bounds_of(served.workload, kind)
     percentile = next(
         (p for p in ("p50", "p90", "p99") for _, _, share in bounds if share == float(f"0.{p[1:]}")), "p90"
     )
@@ -80,17 +85,17 @@ def _sweep(run: Run, found: LoadSweep, kind: str) -> Plot | None:
         for name, colour in zip(names, (BLUE, GREEN), strict=False)
     ]
     for name, colour in zip(names, (RED, ORANGE), strict=False):
-        series += _simulated(run, name, colour)
+        series += _simulated(run, name, colour) if served.simulated else []
     rules = [Rule(words, "y", bound) for words, bound, _ in bounds]
-    rules.append(Rule("saturation", "x", run.estimate(SATURATION, run.recommended)))
-    best = run.estimate("max_rate_requests_per_s", run.recommended)
+    rules.append(Rule("saturation", "x", served.metrics.get(SATURATION, np.nan)))
+    best = served.metrics.get("max_rate_requests_per_s", np.nan)
     rules += [Rule("highest rate within the SLO", "x", best)] if np.isfinite(best) else []
     label = kind.upper()
     chart = XY(Axis("arrival rate [req/s]"), Axis(f"{label} [s]", log=True), tuple(series), tuple(rules))
     columns = ("rate_requests_per_s", *names)
     rows = list(zip(found.rates_per_s.tolist(), *(found.metrics[name][0].tolist() for name in names), strict=True))
     caption = f"{label} of the recommended design over the arrival rate; squares are simulated, with 95 % intervals."
-    return Plot(f"load_{kind}", f"{label} over the load", caption, chart, columns, rows)
+    return Plot(served.stem(f"load_{kind}"), f"{label} over the load", caption, chart, columns, rows)
 
 
 def _simulated(run: Run, name: str, colour: int) -> list[Series]:
@@ -104,22 +109,22 @@ def _simulated(run: Run, name: str, colour: int) -> list[Series]:
     return [Series(label, POINTS, colour, np.array([rate.simulated]), y, None, error, square=True)]
 
 
-def _against(run: Run, found: LoadSweep, x_name: str, y_name: str) -> Plot | None:
+def _against(run: Run, served: Served, found: LoadSweep, x_name: str, y_name: str) -> Plot | None:
     if x_name not in found.metrics or y_name not in found.metrics:
         return None
-    return _curves(run, found, found.metrics[x_name], found.metrics[y_name], (x_name, y_name))
+    return _curves(run, served, found, found.metrics[x_name], found.metrics[y_name], (x_name, y_name))
 
 
-def _per_usd(run: Run, found: LoadSweep) -> Plot | None:
+def _per_usd(run: Run, served: Served, found: LoadSweep) -> Plot | None:
     if UNIT_COST not in found.metrics or TOKENS not in found.metrics or USER not in found.metrics:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         y = found.metrics[TOKENS] / found.metrics[UNIT_COST]
     names = (USER, "throughput_tokens_per_s_per_usd")
-    return _curves(run, found, found.metrics[USER], y, names)
+    return _curves(run, served, found, found.metrics[USER], y, names)
 
 
-def _curves(run: Run, found: LoadSweep, x: FloatArray, y: FloatArray, names: tuple[str, str]) -> Plot:
+def _curves(run: Run, served: Served, found: LoadSweep, x: FloatArray, y: FloatArray, names: tuple[str, str]) -> Plot:
     """A curve for each design over the rates, and the points that no other design and rate dominates."""
     series = [
         Series("other designs of the front" if place == 1 else "", LINE, GREY, x[place], y[place])
@@ -140,7 +145,7 @@ def _curves(run: Run, found: LoadSweep, x: FloatArray, y: FloatArray, names: tup
     title = f"{other[:1].upper()}{other[1:]} against {name}"
     best = "; dashed: what no other design and rate beats" if len(found.designs) > 1 else ""
     caption = f"{title}: each point is an arrival rate{best}."
-    stem = f"{'interactivity' if names[0] == USER else 'ttft'}_{names[1]}"
+    stem = served.stem(f"{'interactivity' if names[0] == USER else 'ttft'}_{names[1]}")
     return Plot(stem, title, caption, XY(*axes, tuple(series)), ("design", "rate_requests_per_s", *names), rows)
 
 

@@ -11,6 +11,7 @@ from hydra_dse.errors import HydraError
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.report.charts import FloatArray
 from hydra_dse.report.run import Run
+from hydra_dse.report.served import Served
 from hydra_dse.workload import pieces, served
 from hydra_dse.workload.sampling import at_rate
 
@@ -35,25 +36,24 @@ class LoadSweep:
     metrics: Mapping[str, FloatArray]
 
 
-def load_sweep(run: Run) -> LoadSweep | str:
+def load_sweep(run: Run, load: Served) -> LoadSweep | str:
     """The sweep over the recommended design and some of the front, or why there is none."""
-    experiment = run.experiment
-    if run.recommended < 0:
-        return "no design is feasible"
-    if experiment.calibration is None:
+    calibration, workload = run.experiment.calibration, load.workload
+    if calibration is None:
         return "the experiment has no calibration"
-    if len(served(experiment.workload)) > 1:
+    if len(served(workload)) > 1:
         return "a workload of several models has no estimate at other rates here"
-    saturation = run.estimate(SATURATION, run.recommended)
+    saturation = load.metrics.get(SATURATION, np.nan)
     if not np.isfinite(saturation):
         return "the run has no saturation of the recommended design under this one workload"
-    steady = not np.isfinite(pieces(experiment.workload)[0].duration_s) and not experiment.workload.has_prefixes
-    rows = _designs(run) if steady else [run.recommended]
+    steady = not np.isfinite(pieces(workload)[0].duration_s) and not workload.has_prefixes
+    # The table of the run has no saturation of other designs under one of several scenarios.
+    rows = _designs(run) if steady and not load.name else [run.recommended]
     rates = [share * saturation for share in (LOADS if steady else FEW_LOADS)]
     rates += [0.95 * run.estimate(SATURATION, row) for row in rows[1:]]
     rates = sorted(rate for rate in set(rates) if np.isfinite(rate) and rate > 0)
     try:
-        return _estimated(run, experiment.calibration, rows, np.array(rates))
+        return _estimated(run, load, calibration, rows, np.array(rates))
     except HydraError as error:
         return f"the estimator refuses other rates: {error}"
 
@@ -67,17 +67,16 @@ def _designs(run: Run) -> list[int]:
     return [run.recommended, *(others[place] for place in places)]
 
 
-def _estimated(run: Run, calibration: CalibrationSet, rows: list[int], rates: FloatArray) -> LoadSweep:
+def _estimated(run: Run, load: Served, calibration: CalibrationSet, rows: list[int], rates: FloatArray) -> LoadSweep:
     from hydra_dse.estimator import estimate_designs
     from hydra_dse.placement import place_design
     from hydra_dse.search.estimating import PLACEMENT_SEED
 
-    experiment = run.experiment
-    models = [kind.model for kind in served(experiment.workload)]
+    models = [kind.model for kind in served(load.workload)]
     designs = [place_design(run.design(row), models, PLACEMENT_SEED)[0] for row in rows]
     metrics: dict[str, FloatArray] = {}
     for column, rate in enumerate(rates.tolist()):
-        table = estimate_designs(designs, at_rate(experiment.workload, rate), calibration)
+        table = estimate_designs(designs, at_rate(load.workload, rate), calibration)
         for name, values in table.metrics.items():
             metrics.setdefault(name, np.full((len(rows), len(rates)), np.nan))[:, column] = values
     return LoadSweep(tuple(rows), rates, metrics)

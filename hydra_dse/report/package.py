@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,21 +15,24 @@ from hydra_dse.placement import place_design
 from hydra_dse.report.charts import BLUE, ORANGE, Axis, Bar, BarRow, Bars, Package, Plot, Tile, Wire
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
+from hydra_dse.report.served import Served, sections_of
 from hydra_dse.report.temperatures import slot_temperatures
 from hydra_dse.results import metric
 from hydra_dse.results.metrics import UTILIZATION
 from hydra_dse.search.estimating import PLACEMENT_SEED
-from hydra_dse.workload import served
+from hydra_dse.workload import served as served_models
 
 HEADING = "Package"
 SHARES = ("hbm_utilization", "noi_utilization_max", "kv_occupancy", "state_occupancy")
 
 
-def package_section(run: Run, found: Explanation | str) -> Section:
+def package_section(run: Run, loads: Sequence[Served]) -> Section:
     """The floorplan of the recommended design and how busy its parts are."""
-    if run.recommended < 0:
-        return Section(HEADING, absent="no design is feasible")
-    plots = [plot for plot in (_floorplan(run, found), _shares(run)) if plot is not None]
+    return sections_of(run, loads, HEADING, _section)
+
+
+def _section(run: Run, served: Served) -> Section:
+    plots = [plot for plot in (_floorplan(run, served), _shares(run, served)) if plot is not None]
     return Section(HEADING, (), tuple(plots), absent="" if plots else "the design has no placement and no shares")
 
 
@@ -97,8 +100,9 @@ def floorplan(
     return Package(tuple(tiles), tuple(wires))
 
 
-def _floorplan(run: Run, found: Explanation | str) -> Plot | None:
-    models = [kind.model for kind in served(run.experiment.workload)]
+def _floorplan(run: Run, served: Served) -> Plot | None:
+    found = served.explanation
+    models = [kind.model for kind in served_models(served.workload)]
     placed, _ = place_design(run.design(run.recommended), models, PLACEMENT_SEED)
     if placed.placement is None:
         return None
@@ -109,7 +113,7 @@ def _floorplan(run: Run, found: Explanation | str) -> Plot | None:
         loads, unit = busy_links(found), "busy"
         words = f"links by the share of time they are busy, the busiest {100 * max(loads.values(), default=0.0):.3g} %"
     celsius = slot_temperatures(placed, None if isinstance(found, str) else found.package)
-    drawn = floorplan(placed, loads, _notes(run, placed), unit, celsius)
+    drawn = floorplan(placed, loads, _notes(served, placed), unit, celsius)
     rows: list[tuple[object, ...]] = [
         ("tile", tile.label, tile.x_mm, tile.y_mm, tile.width_mm, tile.height_mm, tile.note) for tile in drawn.tiles
     ]
@@ -120,28 +124,27 @@ def _floorplan(run: Run, found: Explanation | str) -> Plot | None:
         f"{words}, both directions drawn as the busier one."
     )
     columns = ("kind", "name", "x_mm", "y_mm", "width_or_x1_mm", "height_or_y1_mm", "note_or_relative_load")
-    return Plot("floorplan", "Floorplan and link loads", caption, drawn, columns, rows)
+    return Plot(served.stem("floorplan"), "Floorplan and link loads", caption, drawn, columns, rows)
 
 
-def _notes(run: Run, placed: Design) -> dict[str, str]:
+def _notes(served: Served, placed: Design) -> dict[str, str]:
     """How busy the tiles of each group are."""
-    shares = {group.name: run.estimate(f"{UTILIZATION}{group.name}", run.recommended) for group in placed.package.dies}
-    memory = run.estimate("hbm_utilization", run.recommended)
+    shares = {group.name: served.metrics.get(f"{UTILIZATION}{group.name}", np.nan) for group in placed.package.dies}
+    memory = served.metrics.get("hbm_utilization", np.nan)
     shares |= {group.name: memory for group in placed.package.memories}
     return {name: f"{100 * share:.0f} %" for name, share in shares.items() if np.isfinite(share)}
 
 
-def _shares(run: Run) -> Plot | None:
+def _shares(run: Run, served: Served) -> Plot | None:
     """How busy the parts of the recommended design are, and how full its memory is."""
-    scores = run.designs.scores
     identity = run.identity(run.recommended)
-    names = [*(name for name in scores.metrics if name.startswith("utilization_")), *SHARES]
-    estimated = {name: run.estimate(name, run.recommended) for name in names}
+    names = [*(name for name in served.metrics if name.startswith("utilization_")), *SHARES]
+    estimated = {name: served.metrics.get(name, np.nan) for name in names}
     rows, bars = [], []
     for name, value in estimated.items():
         if not np.isfinite(value):
             continue
-        found = run.validation.get((identity, name))
+        found = run.validation.get((identity, name)) if served.simulated else None
         simulated = float("nan") if found is None else found.simulated
         both: tuple[Bar, ...] = (Bar(0.0, value, BLUE, "estimated"),)
         if found is not None and np.isfinite(simulated):
@@ -152,4 +155,4 @@ def _shares(run: Run) -> Plot | None:
         return None
     caption = f"How busy the parts of design {identity} are at its offered load, and what share of its cache is held."
     chart = Bars(Axis("share of time or of capacity [1]"), tuple(bars))
-    return Plot("shares", "Busy shares", caption, chart, ("metric", "estimated", "simulated"), rows)
+    return Plot(served.stem("shares"), "Busy shares", caption, chart, ("metric", "estimated", "simulated"), rows)

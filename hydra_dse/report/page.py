@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from hydra_dse.report.charts import Plot
+from hydra_dse.report.charts import HeatMap, Plot
 from hydra_dse.report.page_tables import data_table, table_html
 from hydra_dse.report.records import Detail, Report, Section
 from hydra_dse.report.screen import inline_svg
 
 NEW_LINE = "\n"
+WIDE_COLUMNS = 8
+"""Columns of a heat map that stand beside another figure."""
 
 
 def page_of(report: Report) -> str:
@@ -96,6 +98,7 @@ def _section(section: Section, anchor: str, report: Report, labels: Mapping[str,
     parts = [f'<h2 id="{anchor}">{escape(section.heading)}</h2>']
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
     tables = [table_html(table, f"{anchor}-table-{place}") for place, table in enumerate(section.tables, 1)]
+    parts += [_choice(choice, f"{anchor}-{place}", place == 1) for place, choice in enumerate(section.choices, 1)]
     if section.explorer:
         side = f'<div class="explorer">{_figures(section.plots, labels)}{_panel(report)}</div>'
         parts += [side, *tables]
@@ -104,17 +107,33 @@ def _section(section: Section, anchor: str, report: Report, labels: Mapping[str,
     return f'<section aria-labelledby="{anchor}">{"".join(parts)}</section>'
 
 
+def _choice(section: Section, anchor: str, first: bool) -> str:
+    """One of several sections to open and close, without a script."""
+    words = "".join(f"<p>{escape(text)}</p>" for text in section.paragraphs)
+    tables = "".join(table_html(table, f"{anchor}-table-{place}") for place, table in enumerate(section.tables, 1))
+    return (
+        f'<details class="choice"{" open" if first else ""}><summary>{escape(section.heading)}</summary>{words}'
+        f'<div class="tables">{tables}</div>{_figures(section.plots, {})}</details>'
+    )
+
+
 def _figures(plots: Sequence[Plot], labels: Mapping[str, str]) -> str:
     """Drawings side by side, each with its caption and the data behind it."""
     if not plots:
         return ""
     parts = [
-        f'<figure id="plot-{escape(plot.stem)}"><h3>{escape(plot.title)}</h3><div class="canvas">'
+        f'<figure id="plot-{escape(plot.stem)}"{_wide(plot)}><h3>{escape(plot.title)}</h3><div class="canvas">'
         f"{inline_svg(plot.chart, plot.title, labels)}</div><figcaption>{escape(plot.caption)}</figcaption>"
         f"{data_table(plot)}</figure>"
         for plot in plots
     ]
     return f'<div class="figures">{"".join(parts)}</div>'
+
+
+def _wide(plot: Plot) -> str:
+    """Large heat maps take the width of the page, so that their texts can be read."""
+    chart = plot.chart
+    return ' class="wide"' if isinstance(chart, HeatMap) and len(chart.columns) > WIDE_COLUMNS else ""
 
 
 def _panel(report: Report) -> str:

@@ -35,6 +35,7 @@ class Section:
     Attributes:
         absent: why there is nothing to show; the section is then named at the end of the page only.
         explorer: its plots and its first table are of designs that a reader selects, with a panel of details.
+        choices: sections of which a reader opens one, the first is open.
     """
 
     heading: str
@@ -43,6 +44,12 @@ class Section:
     tables: tuple[Table, ...] = ()
     absent: str = ""
     explorer: bool = False
+    choices: tuple[Section, ...] = ()
+
+    @property
+    def all_plots(self) -> tuple[Plot, ...]:
+        """Its plots, then those of its choices."""
+        return (*self.plots, *(plot for choice in self.choices for plot in choice.all_plots))
 
 
 @dataclass(frozen=True)
@@ -68,4 +75,4 @@ class Report:
     @property
     def plots(self) -> tuple[Plot, ...]:
         """All plots in order."""
-        return tuple(plot for section in self.sections for plot in section.plots)
+        return tuple(plot for section in self.sections for plot in section.all_plots)

@@ -15,6 +15,7 @@ from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import nondominated
 from hydra_dse.studies import RunDirectory, ValidationRow, designs_of, existing_run, experiment_of
 from hydra_dse.studies.designs_table import ScoredDesigns, point_in
+from hydra_dse.studies.latency_table import Tables, read_latencies
 from hydra_dse.studies.provenance import Provenance
 from hydra_dse.studies.validation import VALIDATION
 from hydra_dse.studies.validation_table import from_csv
@@ -27,6 +28,7 @@ class Run:
     Attributes:
         front: rows of `designs` that are not dominated, by the first objective.
         validation: (design id, metric) → estimate and simulation side by side; empty before `validate`.
+        latencies: design → latency → distribution by replication, of simulated designs.
         recommended: row of `designs`, see `recommend`.
     """
 
@@ -36,6 +38,7 @@ class Run:
     designs: ScoredDesigns
     front: tuple[int, ...]
     validation: Mapping[tuple[str, str], ValidationRow]
+    latencies: Mapping[str, Tables]
     recommended: int
 
     def values(self, metric: str) -> FloatArray:
@@ -104,6 +107,7 @@ def read_run(path: str | Path) -> Run:
         designs,
         tuple(order.tolist()),
         validation,
+        read_latencies(directory),
         recommend(losses, order.tolist(), designs.scores.identities, validation),
     )
 

@@ -13,11 +13,9 @@ from hydra_dse.results.text import percent
 def summary_section(run: Run) -> Section:
     """What was searched, for what, and what came out."""
     experiment, scores = run.experiment, run.designs.scores
-    models = ", ".join(model.name for model in experiment.workload.models)
     found = (
-        f"Space {experiment.space.name}, workload {experiment.workload.name}, model {models}: "
-        f"{len(scores):,} designs scored, {run.feasible:,} feasible, {len(run.front)} on the front, "
-        f"{len(run.simulated)} simulated."
+        f"Space {experiment.space.name}, {_served(run)}: {len(scores):,} designs scored, {run.feasible:,} feasible, "
+        f"{len(run.front)} on the front, {len(run.simulated)} simulated."
     )
     goals = [f"{metric(name).direction} {metric(name).label} [{metric(name).unit}]" for name in experiment.objectives]
     bounds = [
@@ -33,6 +31,15 @@ def summary_section(run: Run) -> Section:
     return Section("Summary", words)
 
 
+def _served(run: Run) -> str:
+    """What the designs serve, in words."""
+    workload, scenarios = run.experiment.workload, run.experiment.scenarios.items
+    if not scenarios:
+        return f"workload {workload.name}, model {', '.join(model.name for model in workload.models)}"
+    models, loads = (len({getattr(item, name) for item in scenarios}) for name in ("model", "load"))
+    return f"{len(scenarios)} scenarios of {models} models and {loads} loads"
+
+
 def recommendation_section(run: Run) -> Section:
     """The recommended design: why, its parameters, its metrics."""
     if run.recommended < 0:
@@ -46,7 +53,10 @@ def recommendation_section(run: Run) -> Section:
 
 
 def _reasons(run: Run) -> list[str]:
-    checked = "among the simulated designs" if run.validation else "not simulated yet: run hydra-dse validate"
+    checked = "among the simulated designs"
+    if not run.validation:
+        scenarios = bool(run.experiment.scenarios.items)
+        checked = f"not simulated: run hydra-dse {'robustness --simulate' if scenarios else 'validate'}"
     words = [
         f"Nearest to the ideal point of the front, objectives scaled to the front's extent ({checked}).",
         *(_against_best(run, name) for name in run.experiment.objectives),

@@ -14,7 +14,10 @@ SHOWN = ("load", "ttft_mean_s", "tpot_mean_s", "energy_j_per_token", "power_w")
 
 def shown_metrics(run: Run) -> list[str]:
     """The objectives, then what every reader wants to know."""
-    return [*run.experiment.objectives, *(name for name in SHOWN if name not in run.experiment.objectives)]
+    known = run.designs.scores.metrics
+    more = (name for name in SHOWN if name not in run.experiment.objectives)
+    # Several scenarios have no load or power of their own in the table of designs.
+    return [*run.experiment.objectives, *(name for name in more if name in known)]
 
 
 def unit_of(name: str) -> str:

@@ -37,7 +37,10 @@ ERROR_METRICS = (
 def validation_section(run: Run) -> Section:
     """Errors by metric, parity charts and the tables."""
     if not run.validation:
-        return Section(HEADING, absent="not simulated yet: run hydra-dse validate")
+        how = (
+            "robustness --simulate simulates scenarios" if run.experiment.scenarios.items else "run hydra-dse validate"
+        )
+        return Section(HEADING, absent=f"not simulated yet: {how}")
     some = next(iter(run.validation.values()))
     words = (
         f"Each design simulated by discrete events, {some.replications} or more replications of {some.requests:,} "

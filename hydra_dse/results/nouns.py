@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hydra_dse.results.quantiles import Quantiles
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -72,6 +74,7 @@ class Evaluation:
         violations: empty for a feasible design.
         notes: what a reader must know, e.g. that the input lies outside the validated range.
         components: utilisation and power of every component, where the evaluator knows them.
+        distributions: of each latency (`"ttft"` …) by replication, where the evaluator knows them.
     """
 
     source: str
@@ -80,6 +83,7 @@ class Evaluation:
     violations: tuple[Violation, ...] = ()
     notes: tuple[str, ...] = ()
     components: Components | None = None
+    distributions: Mapping[str, tuple[Quantiles, ...]] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:

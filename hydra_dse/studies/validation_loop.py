@@ -18,6 +18,8 @@ from hydra_dse.studies.dominance import statuses, to_be_refined
 from hydra_dse.studies.files import csv_bytes
 from hydra_dse.studies.front_check import PROMOTED, FrontCheck, check_front
 from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.latency_table import LATENCIES, Tables, read_latencies
+from hydra_dse.studies.latency_table import to_parquet as latencies_to_parquet
 from hydra_dse.studies.progress import ValidationProgress, ValidationState
 from hydra_dse.studies.promotion import promoted
 from hydra_dse.studies.run_directory import RunDirectory
@@ -93,6 +95,7 @@ class ValidationLoop:
         names = [design.identity for design in chosen]
         self._rows = {name: self._earlier[name] for name in names if name in self._earlier}
         self._resumed = len(self._rows)
+        self._latencies: dict[str, Tables] = read_latencies(run, self._options.requests, self._seed)
         self._stable: bool | None = None
         self._rounds = 0
 
@@ -182,6 +185,7 @@ class ValidationLoop:
     def _keep(self, design: Chosen, options: EvaluationOptions, evaluation: Evaluation) -> None:
         with uninterrupted():
             self._rows[design.identity] = rows_of(design, evaluation, options, self._seed)
+            self._latencies[design.identity] = evaluation.distributions
             self._write()
         self._tell(design.identity)
 
@@ -198,7 +202,7 @@ class ValidationLoop:
     def _stored(self) -> dict[str, list[ValidationRow]]:
         """Rows of an earlier validation with the same requests and seed and enough replications, by design."""
         path = self._run.path / VALIDATION
-        self._run.refuse_links(VALIDATION, VALIDATED)
+        self._run.refuse_links(VALIDATION, VALIDATED, LATENCIES)
         if not path.exists():
             return {}
         ranks = {design.identity: design for design in self._chosen}
@@ -220,6 +224,11 @@ class ValidationLoop:
         return SimulatedFront.of(self._objectives, [design.identity for design in self._chosen], self._rows)
 
     def _write(self) -> None:
+        # First: a design that is in the table of metrics is not simulated again.
+        of = {design.identity: self._latencies.get(design.identity, {}) for design in self._chosen}
+        of = {identity: tables for identity, tables in of.items() if identity in self._rows}
+        if any(of.values()) or (self._run.path / LATENCIES).exists():
+            self._run.write(LATENCIES, latencies_to_parquet(of, self._options.requests, self._seed))
         self._run.write(VALIDATION, to_csv(self._ordered()))
         self._run.write(VALIDATED, self._pareto())
 

@@ -23,6 +23,7 @@ from simulators.package.handoff import Handoff
 from simulators.package.shares import busy_shares
 from simulators.package.tally import Counts
 from simulators.serving.build import build_mix
+from simulators.serving.distributions import distributions
 from simulators.serving.elastic import RoleMoves, merged_shares, role_parts
 from simulators.serving.inputs import Inputs
 from simulators.serving.metrics import (
@@ -153,7 +154,8 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     )
     hot = add_heat(summary, design, components)
     notes = tuple(_notes(summary, outcomes, inputs))
-    return Evaluation("simulated", summary.metrics, summary.intervals, hot, notes, components)
+    found = distributions(outcomes)
+    return Evaluation("simulated", summary.metrics, summary.intervals, hot, notes, components, found)
 
 
 def _in_order(mix: Mix) -> Mix:

@@ -99,7 +99,12 @@ def _slowed(design: Design, workload: Workload, stretch: float, simulate: Simula
     components = _components(found.components, stretch)
     add_package(summary, package)
     hot = add_heat(summary, design, components)
-    return replace(found, metrics=summary.metrics, intervals=summary.intervals, violations=hot, components=components)
+    slow = {
+        kind: tuple(replace(each, seconds=tuple(stretch * value for value in each.seconds)) for each in tables)
+        for kind, tables in found.distributions.items()
+    }
+    changed = replace(found, metrics=summary.metrics, intervals=summary.intervals, distributions=slow)
+    return replace(changed, violations=hot, components=components)
 
 
 def _add_power(summary: Summary, package: Package, found: Evaluation, stretch: float) -> None:

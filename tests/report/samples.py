@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hydra_dse.report.charts import (
+    BAND,
     CLOUD,
     LINE_POINTS,
     POINTS,
@@ -35,6 +36,7 @@ def front(text: str = "front", design: str = "d") -> XY:
             Series(text, CLOUD, 7, x, y),
             Series(text, LINE_POINTS, 0, x, y, designs=(design, f"{design}2", f"{design}3")),
             Series(text, POINTS, 3, x, y, error, 100 * error, square=True),
+            Series(f"{text} band", BAND, 3, x, y, error),
         ),
         (Rule(text, "y", 1500.0), Rule(text, "x", 0.5)),
     )
@@ -79,7 +81,7 @@ def report(text: str) -> Report:
     detail = Detail(text, text, ((text, text),), ((text, text, text, text, text),))
     sections = (
         Section("front", (text,), plots, (designs,), explorer=True),
-        Section(f"more {text}", (text,), (), (plain,)),
+        Section(f"more {text}", (text,), (), (plain,), choices=(Section(text, (text,), (), (plain,)),)),
         Section(f"none {text}", absent=text),
     )
     return Report(text, text, sections, (detail,), text)

@@ -8,28 +8,31 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from hydra_dse.design.experiment import Scenario, ScenarioSettings
 from hydra_dse.errors import InputError
 from hydra_dse.estimator.designs import evaluate
 from hydra_dse.estimator.distributions import latency_quantiles
 from hydra_dse.placement import place_design
 from hydra_dse.report.baselines import baselines_of
-from hydra_dse.report.charts import Bars, HeatMap
+from hydra_dse.report.charts import BAND, Bars, HeatMap
 from hydra_dse.report.constraints import Remedies, broken_constraints, constraints_section
 from hydra_dse.report.fronts import front_section
 from hydra_dse.report.importance import explained, importance_of, importance_section
-from hydra_dse.report.iteration import explained as explained_by_estimator
 from hydra_dse.report.iteration import iteration_section
 from hydra_dse.report.latency import latency_section
 from hydra_dse.report.load import load_section
 from hydra_dse.report.load_sweep import load_sweep
 from hydra_dse.report.package import busy_links, package_section
+from hydra_dse.report.page import page_of
+from hydra_dse.report.records import Report, Section
 from hydra_dse.report.robustness import read_shares, robustness_section
 from hydra_dse.report.run import read_run
+from hydra_dse.report.served import MOST, Served, loads_of, sections_of
 from hydra_dse.report.summary import recommendation_section
 from hydra_dse.report.temperatures import slot_temperatures
 from hydra_dse.report.uncertainty import read_odds, uncertainty_section
 from hydra_dse.results import Violation
-from hydra_dse.workload import served
+from hydra_dse.workload import at_rate, served
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +40,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def run(run_dir):
     return read_run(run_dir)
+
+
+@pytest.fixture(scope="module")
+def loads(run):
+    return loads_of(run)
 
 
 def with_violations(run, changes):
@@ -106,8 +114,8 @@ def test_the_nearest_feasible_design_differs_least(run):
     assert len(differing) == least > 0
 
 
-def test_the_segments_of_a_waterfall_make_up_the_iteration(run):
-    section = iteration_section(run, explained_by_estimator(run))
+def test_the_segments_of_a_waterfall_make_up_the_iteration(run, loads):
+    section = iteration_section(run, loads)
     assert not section.absent and section.plots
     for plot in section.plots:
         chart = plot.chart
@@ -118,12 +126,12 @@ def test_the_segments_of_a_waterfall_make_up_the_iteration(run):
         assert parts[-1].end == pytest.approx(whole.end)
 
 
-def test_links_are_as_busy_as_the_estimate_says(run):
-    found = explained_by_estimator(run)
+def test_links_are_as_busy_as_the_estimate_says(run, loads):
+    found = loads[0].explanation
     busy = busy_links(found)
     # The metric adds the busiest link of each pool: an upper bound that is reached where one pool loads the link.
     assert 0.0 < max(busy.values()) <= run.estimate("noi_utilization_max", run.recommended) * (1 + 1e-9)
-    plot = package_section(run, found).plots[0]
+    plot = package_section(run, loads).plots[0]
     wires = plot.chart.wires
     assert max(wire.load for wire in wires) == 1.0
     assert {tile.note.split(",")[0] for tile in plot.chart.tiles if tile.label != "HBM"} <= {
@@ -133,8 +141,8 @@ def test_links_are_as_busy_as_the_estimate_says(run):
     }
 
 
-def test_the_hottest_tile_is_as_hot_as_the_estimate_says(run):
-    found = explained_by_estimator(run)
+def test_the_hottest_tile_is_as_hot_as_the_estimate_says(run, loads):
+    found = loads[0].explanation
     models = [kind.model for kind in served(run.experiment.workload)]
     placed, _ = place_design(run.design(run.recommended), models, 0)
     celsius = slot_temperatures(placed, found.package)
@@ -142,7 +150,7 @@ def test_the_hottest_tile_is_as_hot_as_the_estimate_says(run):
     assert set(celsius) == set(placed.placement.slots)
     assert max(celsius.values()) == pytest.approx(max(mean.die_c, mean.dram_c), rel=1e-9)
     assert slot_temperatures(placed, None) == {}
-    assert all("°C" in tile.note for tile in package_section(run, found).plots[0].chart.tiles)
+    assert all("°C" in tile.note for tile in package_section(run, loads).plots[0].chart.tiles)
 
 
 def test_quantiles_are_the_percentiles_of_the_estimate(run):
@@ -155,17 +163,67 @@ def test_quantiles_are_the_percentiles_of_the_estimate(run):
     assert set(shares) == {"ttft", "tpot", "tbt", "e2e"}
 
 
-def test_distributions_rise_and_show_the_service_level(run):
-    plots = {plot.stem: plot.chart for plot in latency_section(run).plots}
+def test_distributions_rise_and_show_the_service_level(run, loads):
+    plots = {plot.stem: plot.chart for plot in latency_section(run, loads).plots}
     for chart in plots.values():
         assert (np.diff(chart.series[0].x) >= 0).all()
-    assert [rule.value for rule in plots["cdf_ttft"].rules] == [2.0]
-    assert [rule.value for rule in plots["cdf_tpot"].rules] == [0.05]
+    assert [(rule.axis, rule.value) for rule in plots["cdf_ttft"].rules] == [("x", 2.0), ("y", 0.9)]
+    assert [(rule.axis, rule.value) for rule in plots["cdf_tpot"].rules] == [("x", 0.05), ("y", 0.9)]
     assert not plots["cdf_e2e"].rules
 
 
-def test_a_load_sweep_passes_through_the_estimate_of_the_run(run):
-    found = load_sweep(run)
+def test_a_simulated_distribution_passes_through_its_percentiles_within_the_range_of_its_replications(run, loads):
+    identity = run.identity(run.recommended)
+    for plot in latency_section(run, loads).plots:
+        kind = plot.stem.removeprefix("cdf_")
+        band, line = (series for series in plot.chart.series if series.label in ("range of replications", "simulated"))
+        assert band.form == BAND and np.array_equal(band.y, line.y)
+        assert (band.x - band.x_error[0] <= line.x).all() and (line.x <= band.x + band.x_error[1]).all()
+        tables = run.latencies[identity][kind]
+        assert line.y[-1] <= 1 - 10 / min(table.samples for table in tables)
+        near = np.interp((0.49, 0.51), line.y, line.x)
+        assert near[0] <= run.validation[identity, f"{kind}_p50_s"].simulated <= near[1]
+        assert {row[0] for row in plot.rows} == {"estimated", "simulated", "simulated percentile"}
+
+
+def test_without_distributions_the_simulated_percentiles_remain(run, loads):
+    found = latency_section(replace(run, latencies={}), loads)
+    for plot in found.plots:
+        assert [series.label for series in plot.chart.series] == ["estimated", "simulated p50, p90, p99, 95 % CI"]
+
+
+def test_several_scenarios_are_a_choice_each_with_its_own_figures(run):
+    workload = run.experiment.workload
+    items = tuple(
+        Scenario(f"m/{name}", "m", name, at_rate(workload, rate)) for name, rate in (("slow", 0.2), ("b", 0.5))
+    )
+    scenarios = ScenarioSettings(items)
+    several = replace(run, experiment=replace(run.experiment, scenarios=scenarios))
+    loads = loads_of(several)
+    section = latency_section(several, loads)
+    assert [choice.heading for choice in section.choices] == ["m/slow", "m/b"] and not section.plots
+    stems = [plot.stem for plot in section.all_plots]
+    assert "cdf_ttft_m_slow" in stems and len(set(stems)) == len(stems) == 8
+    [slow, fast] = (choice.plots[0].chart.series for choice in section.choices)
+    assert [series.label for series in slow] == ["estimated"]  # the validation is of none of them
+    assert slow[0].x[50] < fast[0].x[50]
+    html = page_of(Report("t", "", (section,)))
+    assert html.count('<details class="choice" open>') == 1 and html.count('<details class="choice">') == 1
+
+
+def test_of_many_scenarios_a_few_are_drawn_and_the_rest_counted(run):
+    items = tuple(Scenario(f"m/{n}", "m", str(n), run.experiment.workload) for n in range(MOST + 3))
+    several = replace(run, experiment=replace(run.experiment, scenarios=ScenarioSettings(items)))
+    served = Served("m/0", run.experiment.workload, {}, "no reason", note="at 2 requests/s")
+    found = sections_of(several, [served] * MOST, "Load", lambda run, load: Section("Load", ("words",)))
+    assert len(found.choices) == MOST and "3 others" in found.paragraphs[0]
+    assert found.choices[0].paragraphs == ("At 2 requests/s.", "words")
+    none = sections_of(several, [served], "Load", lambda run, load: Section("Load", absent="a reason"))
+    assert none.absent == "a reason"
+
+
+def test_a_load_sweep_passes_through_the_estimate_of_the_run(run, loads):
+    found = load_sweep(run, loads[0])
     assert not isinstance(found, str)
     ttft = found.metrics["ttft_mean_s"][0]
     assert found.designs[0] == run.recommended
@@ -178,8 +236,8 @@ def test_a_load_sweep_passes_through_the_estimate_of_the_run(run):
     assert tokens == pytest.approx(80 * found.rates_per_s[known])  # 80 output tokens a request
 
 
-def test_interactivity_falls_as_throughput_rises_and_cost_is_named_as_missing(run):
-    section = load_section(run)
+def test_interactivity_falls_as_throughput_rises_and_cost_is_named_as_missing(run, loads):
+    section = load_section(run, loads)
     plots = {plot.stem: plot for plot in section.plots}
     rows = [
         row for row in plots["interactivity_throughput_tokens_per_s"].rows if row[0] == run.identity(run.recommended)
@@ -254,9 +312,9 @@ def test_odds_of_designs_are_shown_most_likely_first(run, copy):
     assert uncertainty_section(run).absent
 
 
-def test_without_a_feasible_design_a_report_says_so(run):
+def test_without_a_feasible_design_a_report_says_so(run, loads):
     empty = replace(run, front=(), recommended=-1)
     for section in (front_section, latency_section, load_section):
         assert section(empty).absent == "no design is feasible"
     for section in (package_section, iteration_section):
-        assert section(empty, explained_by_estimator(empty)).absent == "no design is feasible"
+        assert section(empty, loads_of(empty)).absent == "no design is feasible"

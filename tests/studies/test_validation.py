@@ -5,14 +5,18 @@ import math
 import os
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.errors import InputError, NothingFeasible
 from hydra_dse.results import Evaluation, Violation
+from hydra_dse.results.quantiles import SHARES, quantiles_of
 from hydra_dse.search.pareto import nondominated_reference
 from hydra_dse.studies.executor import available_cores
+from hydra_dse.studies.latency_table import LATENCIES, read_latencies
 from hydra_dse.studies.progress import Interrupted
+from hydra_dse.studies.run_directory import RunDirectory
 from hydra_dse.studies.sweep import sweep
 from hydra_dse.studies.validation import _processes, validate
 from hydra_dse.studies.validation_table import ValidationRow, from_csv, relative_error, summary, to_csv
@@ -27,6 +31,7 @@ class ToySimulation:
     calls: list = field(default_factory=list, compare=False)
     stop_after: int = 10**6
     unplaced: bool = False
+    distributions: bool = True
 
     def evaluate(self, point, options, seed):
         if len(self.calls) >= self.stop_after:
@@ -38,7 +43,14 @@ class ToySimulation:
         rate = 1.2 * float(metrics["saturation_tokens_per_s"][0])
         delay = float(metrics["ttft_mean_s"][0])
         interval = {"saturation_tokens_per_s": (0.9 * rate, 1.1 * rate)}
-        return Evaluation("simulated", {"saturation_tokens_per_s": rate, "ttft_mean_s": delay}, interval)
+        found = Evaluation("simulated", {"saturation_tokens_per_s": rate, "ttft_mean_s": delay}, interval)
+        if not self.distributions:
+            return found
+        tables = tuple(
+            quantiles_of(delay * (1 + number + np.arange(options.requests)) / options.requests)
+            for number in range(options.replications)
+        )
+        return replace(found, distributions={"ttft": tables})
 
 
 @pytest.fixture
@@ -242,3 +254,45 @@ def test_the_summary_is_the_median_absolute_error_by_load():
 @pytest.mark.parametrize(("estimate", "simulated"), [(1.0, 0.0), (math.nan, 1.0), (1.0, math.inf)])
 def test_an_error_without_meaning_is_unknown(estimate, simulated):
     assert math.isnan(relative_error(estimate, simulated))
+
+
+def test_distributions_of_every_design_and_replication_are_kept(run):
+    result = _validate(run, replications=3)
+    found = read_latencies(RunDirectory(run))
+    assert list(found) == [design.identity for design in result.chosen]
+    for row in (row for row in result.rows if row.metric == "ttft_mean_s"):
+        [kind] = found[row.design]
+        tables = found[row.design][kind]
+        assert kind == "ttft" and [table.samples for table in tables] == [100] * 3
+        assert tables[1].seconds[0] == pytest.approx(2 / 100 * row.simulated)
+        assert len(tables[0].seconds) == len(SHARES)
+
+
+def test_a_validation_that_goes_on_writes_the_same_distributions_as_one_that_was_not_stopped(run):
+    _validate(run, top=4)
+    whole = (run / LATENCIES).read_bytes()
+    for name in (LATENCIES, "validation.csv", "pareto_validated.csv"):
+        (run / name).unlink()
+    with pytest.raises(Interrupted):
+        _validate(run, ToySimulation(stop_after=2), top=4)
+    assert len(read_latencies(RunDirectory(run))) == 2
+    _validate(run, top=4)
+    assert (run / LATENCIES).read_bytes() == whole
+
+
+def test_distributions_of_other_requests_are_not_taken(run):
+    _validate(run)
+    assert read_latencies(RunDirectory(run), requests=100, seed=toy_experiment().search.seed)
+    assert read_latencies(RunDirectory(run), requests=99) == {} == read_latencies(RunDirectory(run), seed=12345)
+
+
+def test_a_simulator_without_distributions_leaves_no_file(run):
+    _validate(run, ToySimulation(distributions=False))
+    assert not (run / LATENCIES).exists() and read_latencies(RunDirectory(run)) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"design,ttft"])
+def test_a_corrupt_table_of_distributions_is_named(run, content):
+    (run / LATENCIES).write_bytes(content)
+    with pytest.raises(InputError, match="latencies"):
+        _validate(run)

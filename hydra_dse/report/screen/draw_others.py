@@ -9,7 +9,7 @@ import numpy as np
 
 from hydra_dse.report.charts import Bar, BarRow, Bars, HeatMap, Package, Tile
 from hydra_dse.report.screen.elements import element, line, rectangle, shortened, text
-from hydra_dse.report.screen.frame import BOTTOM, CHARACTER, RIGHT, TOP, WIDTH, Key, axes, drawing, legend
+from hydra_dse.report.screen.frame import BOTTOM, CHARACTER, INK, RIGHT, TOP, WIDTH, Key, axes, drawing, legend
 from hydra_dse.report.screen.scales import Scale, scale_for
 
 _THICK, _GAP = 15.0, 11.0
@@ -99,7 +99,7 @@ def draw_package(chart: Package, name: str) -> str:
     y1 = max(tile.y_mm + tile.height_mm / 2 for tile in chart.tiles)
     scale = (WIDTH - 24) / max(x1 - x0, (y1 - y0) * 0.9)
     keys = [Key(group, colour, "bar") for group, colour in chart.groups.items()]
-    keys += [Key("link: the wider, the more it carries", 3, "line")] if chart.wires else []
+    keys += [Key("link: the wider, the more it carries", INK, "line")] if chart.wires else []
     words, key_height = legend(keys, 12.0, 4.0, WIDTH - 24)
     top = TOP + key_height
 
@@ -110,7 +110,7 @@ def draw_package(chart: Package, name: str) -> str:
     for wire in sorted(chart.wires, key=lambda found: found.load):
         thick = f"{0.7 + 6 * wire.load:.1f}"
         strong = f"{0.25 + 0.75 * wire.load:.2f}"
-        drawn = line(at(*wire.start), at(*wire.end), "c3 wire", stroke_width=thick, stroke_opacity=strong)
+        drawn = line(at(*wire.start), at(*wire.end), "ink wire", stroke_width=thick, stroke_opacity=strong)
         parts.append(element("g", element("title", escape(wire.note)) + drawn) if wire.note else drawn)
     parts += [_tile_words(tile, at(tile.x_mm, tile.y_mm), scale) for tile in chart.tiles]
     size = f"{x1 - x0:.1f} mm × {y1 - y0:.1f} mm"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hydra_dse.report.charts import CLOUD, LINE, LINE_POINTS, POINTS, STEPS, XY, FloatArray, Rule, Series
+from hydra_dse.report.charts import BAND, CLOUD, LINE, LINE_POINTS, POINTS, STEPS, XY, FloatArray, Rule, Series
 from hydra_dse.report.screen.elements import dots, element, line, path, rectangle, text
 from hydra_dse.report.screen.frame import BOTTOM, CHARACTER, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Key, axes, drawing, legend
 from hydra_dse.report.screen.scales import Scale, scale_for
@@ -63,7 +63,7 @@ def _all(chart: XY, side: str) -> list[FloatArray]:
 
 
 def _keys(chart: XY) -> list[Key]:
-    signs = {LINE: "line", STEPS: "line", LINE_POINTS: "line"}
+    signs = {LINE: "line", STEPS: "line", LINE_POINTS: "line", BAND: "band"}
     keys = []
     for series in chart.series:
         if series.label and len(series.known):
@@ -90,6 +90,11 @@ def _still(series: Series, across: Scale, up: Scale) -> str:
     if series.form == CLOUD:
         every = max(1, -(-len(x) // MOST_DOTS))
         return element("path", d=dots(x[::every], y[::every]), class_=f"{colour} cloud")
+    if series.form == BAND and series.x_error is not None and len(x):
+        sides = [series.x[known] - series.x_error[0][known], series.x[known] + series.x_error[1][known]]
+        low, high = (across.at(np.maximum(side, across.low)) for side in sides)
+        area = path(np.concatenate((low, high[::-1])), np.concatenate((y, y[::-1])))
+        return element("path", d=f"{area}Z", class_=f"{colour} fill band")
     if series.form in (LINE, STEPS, LINE_POINTS) and len(x):
         kind = f"{colour} stroke dash" if series.dashed else f"{colour} stroke"
         parts.append(element("path", d=path(x, y, series.form == STEPS), class_=kind))

@@ -12,13 +12,15 @@ from hydra_dse.report.screen.scales import Scale, tick_text
 WIDTH, HEIGHT = 560.0, 380.0
 LEFT, RIGHT, TOP, BOTTOM = 68.0, 14.0, 12.0, 48.0
 LEGEND_LINE = 18.0
+INK = -1
+"""In place of a colour: that of the text."""
 CHARACTER = 6.7
 """Mean width of a character of the drawings' text."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of the legend: its sign is `"dot"`, `"square"`, `"line"`, `"dash"` or `"bar"`."""
+    """An entry of the legend: its sign is `"dot"`, `"square"`, `"line"`, `"dash"`, `"bar"` or `"band"`."""
 
     label: str
     colour: int
@@ -46,11 +48,13 @@ def legend(keys: Sequence[Key], left: float, top: float, width: float) -> tuple[
 
 
 def _sign(key: Key, x: float, y: float) -> str:
-    colour = f"c{key.colour}"
+    colour = "ink" if key.colour == INK else f"c{key.colour}"
     if key.sign == "dot":
         return element("circle", cx=x + 8, cy=y, r=4.0, class_=f"{colour} fill")
     if key.sign in ("square", "bar"):
         return rectangle(x + 3, y - 5, 10, 10, f"{colour} fill")
+    if key.sign == "band":
+        return rectangle(x + 1, y - 5, 14, 10, f"{colour} fill band")
     kind = "dash" if key.sign == "dash" else ""
     return line((x + 1, y), (x + 15, y), f"{colour} stroke {kind}".strip())
 
@@ -70,7 +74,9 @@ def _across(axis: Axis, scale: Scale, bottom: float, top: float) -> str:
     parts = []
     for value, label in _named(axis, scale):
         at = scale.place(value)
-        parts.append(line((at, bottom), (at, top), "grid") + text((at, bottom + 16), label, anchor="middle"))
+        # The last one may not reach over the edge of the drawing, which ends `RIGHT` beyond its frame.
+        middle = min(at, scale.end + RIGHT - CHARACTER * len(label) / 2)
+        parts.append(line((at, bottom), (at, top), "grid") + text((middle, bottom + 16), label, anchor="middle"))
     parts.append(line((scale.start, bottom), (scale.end, bottom), "axis"))
     parts.append(text(((scale.start + scale.end) / 2, bottom + 36), axis.label, "label", "middle"))
     return "".join(parts)
