@@ -28,7 +28,7 @@ from hydra_dse.studies.cases import CaseJournal, case_key
 from hydra_dse.studies.dynamic_files import write_dynamic
 from hydra_dse.studies.dynamic_loads import Load, loads_of, mean_shares, steady
 from hydra_dse.studies.dynamic_simulation import ELASTIC, STATIC, MapRun, MapSimulation, with_map
-from hydra_dse.studies.dynamic_tables import Gain, MapRow, gains_of, rows_of
+from hydra_dse.studies.dynamic_tables import CourseRow, Gain, MapRow, course_rows, gains_of, rows_of
 from hydra_dse.studies.executor import runs_beside
 from hydra_dse.studies.interrupts import uninterrupted
 from hydra_dse.studies.journaled import journaled
@@ -49,6 +49,7 @@ class DynamicResult:
         design, point: the package; max_rate: its highest rate that meets the SLO, mean mix, estimated.
         rows: by share of that rate, load and map.
         gains: of every map over the first.
+        course: service and queues over the cycle of shifting loads.
         resumed: simulations read from an earlier, interrupted study.
     """
 
@@ -59,6 +60,7 @@ class DynamicResult:
     settings: DynamicSettings
     rows: tuple[MapRow, ...]
     gains: tuple[Gain, ...]
+    course: tuple[CourseRow, ...]
     resumed: int
 
 
@@ -121,10 +123,12 @@ def _study(
     promised = max(kind.slo.percentile for kind in experiment.workload.classes)
     rows: list[MapRow] = []
     gains: list[Gain] = []
+    course: list[CourseRow] = []
     for share, rate in rates.items():
         rows += rows_of(records, loads[share], settings.task_maps, share, rate, promised)
         gains += gains_of(records, loads[share], settings.task_maps, share, rate)
-    found = (run.path, identity, point, max_rate, settings, tuple(rows), tuple(gains))
+        course += course_rows(records, loads[share], settings.task_maps, share, rate)
+    found = (run.path, identity, point, max_rate, settings, tuple(rows), tuple(gains), tuple(course))
     result = DynamicResult(*found, journal.resumed)
     write_dynamic(run, result)
     return result

@@ -17,6 +17,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.records import IterationBlock, IterationRecord, Visit
 from hydra_dse.rng import derive
 from hydra_dse.search.estimating import PLACEMENT_SEED
+from hydra_dse.studies.dynamic_course import course_of
 from hydra_dse.studies.dynamic_loads import Load, loads_of, requests_for
 from hydra_dse.studies.estimating import stored_experiment
 from hydra_dse.studies.simulators import find_simulator
@@ -81,7 +82,10 @@ class MapSimulation:
         [found] = engine.evaluate([design], load.workload, experiment.calibration, options, seed, visits)
         metrics = {name: found.metrics.get(name) for name in METRICS}
         late = [visit for visit in visits.kept if visit.request >= validation.warmup_share * count]
-        return {"metrics": metrics, "phases": by_time_since_shift(late, load), "requests": count}
+        told = by_time_since_shift(late, load)
+        course = course_of(visits.kept, load, int(np.ceil(validation.warmup_share * count)), BINS)
+        told = [{**phase, **more} for phase, more in zip(told, course, strict=True)] if course else told
+        return {"metrics": metrics, "phases": told, "requests": count}
 
 
 def placed_design(experiment: Experiment, point: Point) -> Design:

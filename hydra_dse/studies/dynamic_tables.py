@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from hydra_dse.studies.dynamic_course import COURSE, mean_course
 from hydra_dse.studies.dynamic_loads import Load
 from hydra_dse.studies.dynamic_simulation import BINS, METRICS, MapRun
 
@@ -88,6 +89,65 @@ def recovery(records: Sequence[Mapping[str, Any]], load: Load, promised: float) 
         last = int(np.flatnonzero(below)[-1]) if below.any() else -1
         found.append(math.nan if last == BINS - 1 else (last + 1) * length / BINS)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class CourseRow:
+    """A part of a phase of the cycle under a task map, all replications together.
+
+    Attributes:
+        phase, part: from 1.
+        start_s, end_s: from the start of the cycle.
+        requests: that arrived in it; `attainment` of them, and their mean TTFT, NaN without any.
+        course: means by name of `dynamic_course.COURSE`, NaN where the runs do not tell.
+    """
+
+    share: float
+    load: Load
+    task_map: str
+    phase: int
+    part: int
+    start_s: float
+    end_s: float
+    requests: float
+    attainment: float
+    ttft_s: float
+    course: Mapping[str, float]
+
+
+def course_rows(
+    records: Mapping[MapRun, Mapping[str, Any]], loads: Sequence[Load], maps: Sequence[str], share: float, rate: float
+) -> list[CourseRow]:
+    """Service and queues over the cycle, load by load and map by map; nothing of loads at rest."""
+    rows = []
+    for load in loads:
+        for task_map in maps if load.cycle_s is not None else ():
+            mine = [
+                record
+                for run, record in records.items()
+                if (run.task_map, run.load, run.rate_per_s) == (task_map, load.name, rate)
+            ]
+            for number in range(len(load.starts_s)):
+                rows += _phase_rows([record["phases"][number] for record in mine], load, task_map, number, share)
+    return rows
+
+
+def _phase_rows(
+    told: Sequence[Mapping[str, Sequence[float]]], load: Load, task_map: str, number: int, share: float
+) -> list[CourseRow]:
+    edges = np.linspace(*[*load.starts_s, load.cycle_s or 0.0][number : number + 2], BINS + 1).tolist()
+    count, met, ttft = (np.sum([phase[name] for phase in told], axis=0) for name in ("requests", "met", "ttft_s"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        attained, mean = met / count, ttft / count
+    courses = {name: mean_course(told, name) for name in COURSE}
+    return [
+        CourseRow(
+            share, load, task_map, number + 1, part + 1, edges[part], edges[part + 1], float(count[part]),
+            float(attained[part]), float(mean[part]),
+            {name: math.nan if means is None else float(means[part]) for name, means in courses.items()},
+        )
+        for part in range(BINS)
+    ]  # fmt: skip
 
 
 def gains_of(

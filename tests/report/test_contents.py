@@ -182,7 +182,8 @@ def test_a_simulated_distribution_passes_through_its_percentiles_within_the_rang
         tables = run.latencies[identity][kind]
         assert line.y[-1] <= 1 - 10 / min(table.samples for table in tables)
         near = np.interp((0.49, 0.51), line.y, line.x)
-        assert near[0] <= run.validation[identity, f"{kind}_p50_s"].simulated <= near[1]
+        median = run.validation[identity, f"{kind}_p50_s"].simulated
+        assert near[0] * (1 - 1e-9) <= median <= near[1] * (1 + 1e-9)
         assert {row[0] for row in plot.rows} == {"estimated", "simulated", "simulated percentile"}
 
 
@@ -312,9 +313,8 @@ def test_odds_of_designs_are_shown_most_likely_first(run, copy):
     assert uncertainty_section(run).absent
 
 
-def test_without_a_feasible_design_a_report_says_so(run, loads):
+def test_without_a_feasible_design_a_report_says_so(run):
     empty = replace(run, front=(), recommended=-1)
-    for section in (front_section, latency_section, load_section):
-        assert section(empty).absent == "no design is feasible"
+    assert front_section(empty).absent == "no design is feasible"
     for section in (package_section, iteration_section):
         assert section(empty, loads_of(empty)).absent == "no design is feasible"

@@ -14,6 +14,7 @@ from hydra_dse.errors import InputError, Interrupted
 from hydra_dse.records import Visit
 from hydra_dse.studies.cases import CaseJournal
 from hydra_dse.studies.dynamic import dynamic
+from hydra_dse.studies.dynamic_course import COMPLETED, DECODING, OFFERED, WAITING, course_of
 from hydra_dse.studies.dynamic_loads import Load, loads_of, requests_for
 from hydra_dse.studies.dynamic_simulation import BINS, MapRun, by_time_since_shift
 from hydra_dse.studies.dynamic_tables import breakeven, gains_of, interval, recovery
@@ -86,6 +87,30 @@ def test_service_is_told_by_phase_and_time_since_its_start():
     assert (sum(first["requests"]), second["requests"][0], second["met"][0]) == (3, 1, 0)
 
 
+def _at(request, arrival, first, last):
+    return Visit(request, 0, 10, 11, arrival, arrival, first, last, 0)
+
+
+def test_queues_over_the_cycle_are_exact_means_and_obey_littles_law():
+    """One request a cycle of 4 s, always 0.5 s into it; it waits for 1 s and decodes for 2 s."""
+    load = Load("cycle", load_workload("shifting-mix"), 4.0, (0.0, 1.0))
+    visits = [_at(number, 4 * number + 0.5, 4 * number + 1.5, 4 * number + 3.5) for number in range(10)]
+    first, second = course_of(visits, load, 2, 2)
+    assert first[WAITING] == pytest.approx([0.0, 1.0]) and second[WAITING] == pytest.approx([0.5 / 1.5, 0.0])
+    assert first[DECODING] == pytest.approx([0.0, 0.0]) and second[DECODING] == pytest.approx([1.0 / 1.5, 1.0 / 1.5])
+    assert first[OFFERED] == pytest.approx([0.0, 2.0]) and second[COMPLETED] == pytest.approx([0.0, 1.0 / 1.5])
+    lengths = {0: 0.5, 1: 1.5}
+    for name, little in ((WAITING, 1.0 / 4.0), (DECODING, 2.0 / 4.0)):
+        mean = sum(sum(phase[name]) * lengths[at] for at, phase in enumerate((first, second))) / 4.0
+        assert mean == pytest.approx(little)
+
+
+def test_without_a_whole_cycle_there_is_no_course():
+    load = Load("cycle", load_workload("shifting-mix"), 40.0, (0.0,))
+    assert course_of([_at(number, number, number + 0.1, number + 1.0) for number in range(20)], load, 0, 4) == []
+    assert course_of([_at(0, 0.0, 1.0, 2.0)], Load("rest", load_workload("shifting-mix")), 0, 4) == []
+
+
 def _record(met, **metrics):
     phase = {"requests": [10.0] * BINS, "met": met, "ttft_s": [0.0] * BINS}
     return {"phases": [phase], "metrics": metrics}
@@ -138,7 +163,7 @@ def test_a_study_that_was_stopped_goes_on_in_two_processes_to_the_same_bytes(tmp
     monkeypatch.setattr(CaseJournal, "add", added)
     again = dynamic(experiment, tmp_path / "two", workers=2, resume=True)
     assert (whole.resumed, again.resumed) == (0, 4)
-    for name in ("dynamic.csv", "dynamic_gains.csv"):
+    for name in ("dynamic.csv", "dynamic_gains.csv", "dynamic_phases.csv"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     with (tmp_path / "one" / "dynamic.csv").open() as stream:
         rows = list(csv.DictReader(stream))
