@@ -1,4 +1,4 @@
-"""`report.html` and `plots/` of a run directory, or of a comparison's."""
+"""`report.html` and `plots/` of a run directory, or of that of a comparison or a study of task maps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hydra_dse.report.figures import figure_of, image_bytes
 from hydra_dse.report.page import page_of
 from hydra_dse.report.records import Report
 from hydra_dse.report.run import read_run
+from hydra_dse.report.task_maps import is_task_maps, read_task_maps, task_maps_report
 from hydra_dse.studies.comparison import COMPARED, POINTS, SUMMARY
 from hydra_dse.studies.comparison.stored import is_comparison
 from hydra_dse.studies.files import csv_bytes, writing
@@ -22,7 +23,8 @@ def build_report(run_dir: str | Path, *, figures: bool = True) -> Path:
     """Write the page and the figures (PNG, SVG, and the data behind each as CSV); return the page's path.
 
     Args:
-        run_dir: a run directory with scored designs, or that of a comparison with a finished load.
+        run_dir: a run directory with scored designs, that of a comparison with a finished load, or of a study of task
+            maps that is finished.
         figures: without them only the page is written, in about a fifth of the time.
 
     Raises:
@@ -32,6 +34,9 @@ def build_report(run_dir: str | Path, *, figures: bool = True) -> Path:
         directory = RunDirectory(Path(run_dir))
         directory.refuse_links(COMPARED, POINTS, SUMMARY)
         report = comparison_report(read_comparison(run_dir))
+    elif is_task_maps(run_dir):
+        maps = read_task_maps(run_dir)
+        directory, report = maps.directory, task_maps_report(maps)
     else:
         run = read_run(run_dir)
         directory, report = run.directory, report_of(run)

@@ -32,6 +32,7 @@ from hydra_dse.report.charts import (
     errors_of,
 )
 from hydra_dse.report.records import Report, Section, Table
+from hydra_dse.report.summary import origin_section
 from hydra_dse.report.texts import interval
 from hydra_dse.results.text import number
 from hydra_dse.studies.comparison import COMPARED, SUMMARY
@@ -129,7 +130,7 @@ def comparison_report(found: Compared) -> Report:
     return Report(
         title=f"{found.provenance.name}: comparison",
         subtitle=found.purpose,
-        sections=(_summary(found), _ratios(found), _cases(found), _latencies(found), _origin(found)),
+        sections=(_summary(found), _ratios(found), _cases(found), _latencies(found), origin_section(found.provenance)),
     )
 
 
@@ -267,15 +268,6 @@ def _latency_plot(found: Compared, case: tuple[str, str, str], place: int) -> Pl
 
 def _column(rows: Sequence[Row], name: str) -> FloatArray:
     return np.array([_value(row, name) for row in rows])
-
-
-def _origin(found: Compared) -> Section:
-    """What made the comparison."""
-    origin = found.provenance
-    rows = [("command", " ".join(origin.command) or "n/a"), ("seed", str(origin.seed)), ("git", origin.git or "n/a")]
-    rows += [(f"version of {name}", version) for name, version in origin.versions.items()]
-    rows += [(f"SHA-256 of {path}", digest) for path, digest in origin.inputs.items()]
-    return Section("Provenance", (), (), (Table("Where this comes from", ("item", "value"), rows, 2, wrap_last=True),))
 
 
 def _case(row: Row) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ from hydra_dse.report.texts import shown_metrics, side_by_side, unit_of, with_un
 from hydra_dse.results import metric
 from hydra_dse.results.metrics import MAXIMISE
 from hydra_dse.results.text import percent
+from hydra_dse.studies.provenance import Provenance
 
 
 def summary_section(run: Run) -> Section:
@@ -92,9 +93,13 @@ def _bound(run: Run, name: str, upper: float | None, lower: float | None) -> str
 
 def provenance_section(run: Run) -> Section:
     """What made the run."""
-    origin = run.provenance
+    return origin_section(run.provenance, run.source)
+
+
+def origin_section(origin: Provenance, source: str = "") -> Section:
+    """Command, seed, versions and digests."""
     rows = [("command", " ".join(origin.command) or "n/a"), ("seed", str(origin.seed)), ("git", origin.git or "n/a")]
-    rows += [("source", run.source)] if run.source else []
+    rows += [("source", source)] if source else []
     rows += [(f"version of {name}", version) for name, version in origin.versions.items()]
     rows += [(f"SHA-256 of {path}", digest) for path, digest in origin.inputs.items()]
     table = Table("Where this comes from", ("item", "value"), rows, 2, wrap_last=True)

@@ -135,7 +135,8 @@ def course_rows(
 def _phase_rows(
     told: Sequence[Mapping[str, Sequence[float]]], load: Load, task_map: str, number: int, share: float
 ) -> list[CourseRow]:
-    edges = np.linspace(*[*load.starts_s, load.cycle_s or 0.0][number : number + 2], BINS + 1).tolist()
+    begin, end = [*load.starts_s, load.cycle_s or 0.0][number : number + 2]
+    edges = np.linspace(begin, end, BINS + 1).tolist()
     count, met, ttft = (np.sum([phase[name] for phase in told], axis=0) for name in ("requests", "met", "ttft_s"))
     with np.errstate(invalid="ignore", divide="ignore"):
         attained, mean = met / count, ttft / count

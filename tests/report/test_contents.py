@@ -316,5 +316,5 @@ def test_odds_of_designs_are_shown_most_likely_first(run, copy):
 def test_without_a_feasible_design_a_report_says_so(run):
     empty = replace(run, front=(), recommended=-1)
     assert front_section(empty).absent == "no design is feasible"
-    for section in (package_section, iteration_section):
+    for section in (package_section, iteration_section, latency_section, load_section):
         assert section(empty, loads_of(empty)).absent == "no design is feasible"
