@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ from hydra_dse.report.charts import (
     Series,
 )
 from hydra_dse.report.package_figure import package_figure
-from hydra_dse.report.style import COLOUR_OF, new_figure
+from hydra_dse.report.style import COLOUR_OF, COLUMN_IN, LABEL_PT, PAGE_IN, SMALL_PT, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +36,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-_DPI = 220
-_LEGEND_IN = 5.4
+_DPI = 400
+_LEGEND_IN = 2.9
 """Width that a legend may take."""
-_LETTER_IN = 0.075
-"""Mean width of a letter of a label."""
+_LETTER_IN = 0.06
+"""Mean width of a letter of a tick or a legend."""
+_LEGEND_LETTERS = 44
+"""Letters on a line of a legend."""
+_LONG = 22
+"""Letters of a name beside an axis from which on a figure takes the width of a page."""
+_BEHIND = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.4}
+"""Behind words that a line may run through."""
 
 
 def figure_of(chart: Chart) -> Figure:
@@ -53,15 +60,19 @@ def figure_of(chart: Chart) -> Figure:
 
 def xy_figure(chart: XY) -> Figure:
     """Series over two axes, with their intervals and the rules across."""
-    figure, axes = new_figure(height_in=max(4.2, 1.2 + 0.28 * len(chart.y.names)))
+    figure, axes = new_figure(_width(chart.y.names), max(2.6, 0.9 + 0.17 * len(chart.y.names)))
     for series in chart.series:
         _draw(axes, series)
     for rule in chart.rules:
         draw, at = (axes.axvline, (rule.value, 0.98)) if rule.axis == "x" else (axes.axhline, (0.02, rule.value))
-        draw(rule.value, color="black", lw=0.9, ls=(0, (4, 2)))
+        draw(rule.value, color="black", lw=0.7, ls=(0, (4, 2)))
         place = axes.get_xaxis_transform() if rule.axis == "x" else axes.get_yaxis_transform()
         side, up = ("right", "top") if rule.axis == "x" else ("left", "bottom")
-        axes.text(*at, f" {rule.label} ", fontsize=7.5, ha=side, va=up, transform=place, parse_math=False)
+        if rule.label:
+            axes.text(
+                *at, f" {rule.label} ", fontsize=SMALL_PT, ha=side, va=up, transform=place, parse_math=False,
+                bbox=_BEHIND, zorder=5,
+            )  # fmt: skip
     _scale(axes.xaxis, chart.x, [series.x for series in chart.series])
     _scale(axes.yaxis, chart.y, [series.y for series in chart.series])
     if chart.y.names:
@@ -78,7 +89,7 @@ def _draw(axes: Axes, series: Series) -> None:
     if not len(x):
         return
     if series.form == CLOUD:
-        axes.scatter(x, y, s=8, color=colour, alpha=0.4, linewidths=0, label=label, rasterized=True)
+        axes.scatter(x, y, s=5, color=colour, alpha=0.4, linewidths=0, label=label, rasterized=True)
         return
     if series.form == BAND and series.x_error is not None:
         below, above = series.x_error[:, known]
@@ -86,16 +97,16 @@ def _draw(axes: Axes, series: Series) -> None:
         return
     if series.form in (LINE, STEPS, LINE_POINTS):
         axes.plot(
-            x, y, color=colour, lw=0.9 if series.dashed else 1.3, ls=(0, (4, 2)) if series.dashed else "-",
+            x, y, color=colour, lw=0.8 if series.dashed else 1.1, ls=(0, (4, 2)) if series.dashed else "-",
             drawstyle="steps-post" if series.form == STEPS else "default", label=label,
-            marker=marker if series.form == LINE_POINTS else None, ms=3.5,
+            marker=marker if series.form == LINE_POINTS else None, ms=2.6,
         )  # fmt: skip
         label = "_nolegend_"
     if series.form == POINTS or series.x_error is not None or series.y_error is not None:
         errors = [None if error is None else error[:, known] for error in (series.x_error, series.y_error)]
         axes.errorbar(
-            x, y, xerr=errors[0], yerr=errors[1], fmt=marker, ms=4.2, color=colour, ecolor=colour, elinewidth=0.9,
-            capsize=2, label=label, zorder=4,
+            x, y, xerr=errors[0], yerr=errors[1], fmt=marker, ms=3.2, color=colour, ecolor=colour, elinewidth=0.8,
+            capsize=1.6, label=label, zorder=4,
         )  # fmt: skip
 
 
@@ -120,7 +131,8 @@ def _scale(side: Side, axis: Axis, values: Sequence[np.ndarray]) -> None:
 def bars_figure(chart: Bars) -> Figure:
     """Horizontal bars, the first row on top."""
     count = sum(max(1, len(row.bars)) for row in chart.rows)
-    figure, axes = new_figure(height_in=max(2.0, 1.2 + 0.2 * count + 0.08 * len(chart.rows)))
+    names = [f"{row.label}{row.note}" for row in chart.rows]
+    figure, axes = new_figure(_width(names), max(1.4, 0.8 + 0.13 * count + 0.05 * len(chart.rows)))
     named: set[str] = set()
     for place, row in enumerate(chart.rows):
         thick = 0.76 / max(1, len(row.bars))
@@ -131,10 +143,10 @@ def bars_figure(chart: Bars) -> Figure:
             width = np.nan_to_num(bar.end - bar.start)
             axes.barh(y, width, thick, left=np.nan_to_num(bar.start), color=COLOUR_OF[bar.colour], label=label)
             if np.isfinite(bar.low) and np.isfinite(bar.high):
-                axes.plot((bar.low, bar.high), (y, y), color="black", lw=1.0, marker="|", ms=4)
+                axes.plot((bar.low, bar.high), (y, y), color="black", lw=0.8, marker="|", ms=3)
         ends = [end for bar in row.bars for end in (bar.start, bar.end, bar.high) if np.isfinite(end)]
         if row.note:
-            axes.text(max(ends, default=0.0), place, f"  {row.note}", fontsize=7.5, va="center", parse_math=False)
+            axes.text(max(ends, default=0.0), place, f"  {row.note}", fontsize=SMALL_PT, va="center", parse_math=False)
     axes.set_yticks(range(len(chart.rows)), [row.label for row in chart.rows])
     as_written(axes.get_yticklabels())
     axes.invert_yaxis()
@@ -150,38 +162,44 @@ def heat_figure(chart: HeatMap) -> Figure:
     """A matrix of shaded cells, each with its value."""
     columns, rows = len(chart.columns), len(chart.rows)
     left, below = (_LETTER_IN * max(map(len, names), default=0) for names in (chart.rows, chart.columns))
-    width_in = max(3.6, 0.9 + left + 0.75 * columns, 0.5 + 1.1 * _LETTER_IN * len(chart.label))
-    figure, axes = new_figure(width_in, max(2.2, 1.0 + 0.5 * below + 0.32 * rows))
+    width_in = max(COLUMN_IN, 0.6 + left + 0.33 * columns, 0.5 + 1.2 * _LETTER_IN * len(chart.label))
+    figure, axes = new_figure(width_in, max(1.6, 0.7 + 0.5 * below + 0.2 * rows))
     axes.imshow(
         np.nan_to_num(chart.values, nan=chart.low), cmap="Blues", vmin=chart.low, vmax=2 * chart.high - chart.low,
         aspect="auto",
     )  # fmt: skip
     for row, texts in enumerate(chart.texts):
         for column, words in enumerate(texts):
-            axes.text(column, row, words, ha="center", va="center", fontsize=8, parse_math=False)
+            axes.text(column, row, words, ha="center", va="center", fontsize=SMALL_PT, parse_math=False)
     axes.set_xticks(range(columns), list(chart.columns), rotation=30, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(rows), list(chart.rows))
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
         as_written(labels)
     # Below the whole figure, which is wider than its cells where their names are long.
-    figure.supxlabel(chart.label, fontsize=10, parse_math=False)
+    figure.supxlabel(chart.label, fontsize=LABEL_PT, parse_math=False)
     axes.grid(visible=False)
     return figure
 
 
+def _width(names: Sequence[str]) -> float:
+    """A column, or a page where names beside the axis are long."""
+    return PAGE_IN if max(map(len, names), default=0) > _LONG else COLUMN_IN
+
+
 def _legend(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
+    labels = [fill(label, _LEGEND_LETTERS) for label in labels]
     if handles:
         legend = axes.legend(
-            handles, labels, fontsize=8, frameon=False, ncols=_columns(labels), loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
+            handles, labels, fontsize=SMALL_PT, frameon=False, ncols=_columns(labels), loc="lower left",
+            bbox_to_anchor=(0.0, 1.0), handlelength=1.4, columnspacing=1.0, handletextpad=0.5, borderpad=0.2,
         )  # fmt: skip
         as_written(legend.get_texts())
 
 
 def _columns(labels: Sequence[str]) -> int:
     """Columns of a legend above the axes: as many as fit beside each other, three at most."""
-    widest_in = max(map(len, labels)) * 0.8 * _LETTER_IN + 0.5
+    widest_in = max(map(len, labels)) * 0.9 * _LETTER_IN + 0.35
     return max(1, min(3, len(labels), int(_LEGEND_IN / widest_in)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hydra_dse.report.charts import Package
-from hydra_dse.report.style import COLOUR_OF, new_figure
+from hydra_dse.report.style import COLOUR_OF, COLUMN_IN, PAGE_IN, SMALL_PT, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6}
 """Behind words that a link may run through."""
+TILES_A_COLUMN = 6.5
+"""Tiles beside each other whose letters fit into a column."""
 LOADS = ((1.0, "busiest link"), (0.5, "half of its load"), (0.1, "a tenth of it"))
 
 
@@ -22,7 +24,13 @@ def package_figure(chart: Package) -> Figure:
     """The package from above."""
     from matplotlib.patches import Rectangle
 
-    figure, axes = new_figure()
+    across = max(tile.x_mm for tile in chart.tiles) - min(tile.x_mm for tile in chart.tiles)
+    up = max(tile.y_mm for tile in chart.tiles) - min(tile.y_mm for tile in chart.tiles)
+    # As wide as the letters of its smallest tile ask for.
+    narrow = min(tile.width_mm for tile in chart.tiles)
+    width_in = PAGE_IN if (across + narrow) / narrow > TILES_A_COLUMN else COLUMN_IN
+    shape = (up + narrow) / (across + narrow)
+    figure, axes = new_figure(width_in, max(1.8, min(7.0, (width_in - 0.6) * shape + 1.0)))
     colours = {name: COLOUR_OF[place] for name, place in chart.groups.items()}
     for tile in chart.tiles:
         corner = (tile.x_mm - 0.42 * tile.width_mm, tile.y_mm - 0.42 * tile.height_mm)
@@ -30,11 +38,12 @@ def package_figure(chart: Package) -> Figure:
         axes.add_patch(Rectangle(corner, *size, color=colours[tile.group], alpha=0.35))
         # In corners, where no link runs.
         left, top = tile.x_mm - 0.38 * tile.width_mm, tile.y_mm + 0.37 * tile.height_mm
-        axes.text(left, top, tile.label, ha="left", va="top", fontsize=7, zorder=4, parse_math=False)
+        axes.text(left, top, tile.label, ha="left", va="top", fontsize=SMALL_PT, zorder=4, parse_math=False)
         bottom = tile.y_mm - 0.39 * tile.height_mm
         axes.text(
-            left, bottom, tile.note, ha="left", va="bottom", fontsize=5.5, zorder=4, parse_math=False, bbox=_PAPER
-        )
+            left, bottom, tile.note.replace(", ", "\n"), ha="left", va="bottom", fontsize=SMALL_PT, zorder=4,
+            parse_math=False, bbox=_PAPER, linespacing=1.0,
+        )  # fmt: skip
     for wire in chart.wires:
         axes.add_line(_line((wire.start[0], wire.end[0]), (wire.start[1], wire.end[1]), wire.load))
     axes.set_aspect("equal")
@@ -45,7 +54,14 @@ def package_figure(chart: Package) -> Figure:
     keys: list[Artist] = [Rectangle((0, 0), 1, 1, color=colour, alpha=0.35, label=n) for n, colour in colours.items()]
     keys += [_line((), (), load, words) for load, words in LOADS] if chart.wires else []
     legend = axes.legend(
-        handles=keys, fontsize=8, frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14)
+        handles=keys,
+        fontsize=SMALL_PT,
+        frameon=False,
+        ncols=3,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        handlelength=1.4,
+        columnspacing=1.0,
     )
     for found in legend.get_texts():  # names are a user's: a dollar sign begins no formula
         found.set_parse_math(False)
@@ -56,4 +72,4 @@ def _line(xs: Sequence[float], ys: Sequence[float], load: float, label: str = ""
     from matplotlib import colormaps
     from matplotlib.lines import Line2D
 
-    return Line2D(xs, ys, color=colormaps["inferno_r"](0.15 + 0.8 * load), lw=0.6 + 3.4 * load, zorder=3, label=label)
+    return Line2D(xs, ys, color=colormaps["inferno_r"](0.15 + 0.8 * load), lw=0.4 + 2.4 * load, zorder=3, label=label)

@@ -30,7 +30,6 @@ from hydra_dse.report.charts import (
 )
 from hydra_dse.report.records import Report, Section, Table
 from hydra_dse.report.summary import origin_section
-from hydra_dse.report.texts import interval
 from hydra_dse.results.text import number
 from hydra_dse.studies.dynamic_course import COMPLETED, DECODING, OFFERED, WAITING
 from hydra_dse.studies.dynamic_files import DYNAMIC, GAINS, PHASES
@@ -246,7 +245,8 @@ def _word(text: str) -> str:
 
 
 def _interval(row: Row, name: str) -> str:
-    return interval(_value(row, f"{name}:low"), _value(row, f"{name}:high"))
+    low, high = (_value(row, f"{name}:{side}") for side in ("low", "high"))
+    return "" if math.isnan(low) or math.isnan(high) else f"{low:.3g} to {high:.3g}"
 
 
 def _rows(file: Path, needed: Sequence[str]) -> tuple[Row, ...]:
