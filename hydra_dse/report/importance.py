@@ -2,7 +2,8 @@
 
 For each parameter the share of the variance of an objective's ranks that lies between its values, corrected for what
 chance alone gives: ε² = (SSB − (k − 1)·MSW)/SST (Kelley 1935), 0 … 1, with a 90 % bootstrap interval over designs.
-Main effects only; a search samples good regions more densely, and dependent parameters share what they explain.
+A search samples good regions more densely, and dependent parameters share what they explain; what pairs decide beyond
+these effects is in `interactions`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.report.charts import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Axis, Bar, BarRow, Bars, FloatArray, Plot
-from hydra_dse.report.records import Section
+from hydra_dse.report.interactions import Interaction, interactions_of, rows_of
+from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
 from hydra_dse.results import metric
 from hydra_dse.rng import derive
@@ -22,6 +24,9 @@ from hydra_dse.rng import derive
 LEAST_DESIGNS = 12
 MOST_DESIGNS = 20_000
 DRAWS = 100
+MOST_PAIRED = 4_000
+"""Designs of which pairs are looked at."""
+MOST_PAIRS = 10
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
 
 
@@ -75,6 +80,22 @@ def explained(codes: NDArray[np.intp], levels: int, values: FloatArray) -> float
     return float(np.clip((between - (used - 1) * within) / total, 0.0, 1.0))
 
 
+def pairs_of(run: Run, found: Sequence[Importance]) -> list[Interaction]:
+    """Pairs of the most important parameters that decide an objective only together."""
+    names = list(dict.fromkeys(item.parameter for item in found))
+    pairs = []
+    for objective in dict.fromkeys(item.objective for item in found):
+        values = run.values(objective)
+        known = np.flatnonzero(np.isfinite(values))
+        rng = derive(run.experiment.search.seed, "interactions", objective)
+        if len(known) > MOST_PAIRED:
+            known = np.sort(rng.choice(known, MOST_PAIRED, replace=False))
+        rows = known.tolist()
+        codes = {name: codes_of([run.designs.points[row][name] for row in rows]) for name in names}
+        pairs += interactions_of(codes, objective, _ranks(values[known]), rng)
+    return pairs
+
+
 def importance_section(run: Run) -> Section:
     """Bars of the shares by parameter and objective."""
     found = importance_of(run)
@@ -95,7 +116,12 @@ def importance_section(run: Run) -> Section:
     data = [(i.parameter, i.objective, i.share, i.low, i.high) for i in found]
     columns = ("parameter", "objective", "share", "low", "high")
     chart = Bars(Axis("share of variance explained [1]"), tuple(rows))
-    return Section("Parameter importance", (), (Plot("importance", "What decides", caption, chart, columns, data),))
+    labels = {name: metric(name).label for name in colour}
+    rows_of_pairs = rows_of(pairs_of(run, found), labels, MOST_PAIRS)
+    heads = ("pair", "objective", "share beyond\nboth alone")
+    tables = (Table("Pairs that decide together", heads, rows_of_pairs, 2),) if rows_of_pairs else ()
+    plot = Plot("importance", "What decides", caption, chart, columns, data)
+    return Section("Parameter importance", (), (plot,), tables)
 
 
 def codes_of(values: Sequence[object]) -> tuple[NDArray[np.intp], int]:

@@ -32,6 +32,6 @@ def new_figure(width_in: float = COLUMN_IN, height_in: float = 2.6) -> tuple[Fig
     axes.grid(visible=True, linewidth=0.4, alpha=0.4)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", labelsize=SMALL_PT, width=0.6)
-    axes.xaxis.label.set_size(LABEL_PT)
-    axes.yaxis.label.set_size(LABEL_PT)
+    axes.xaxis.label.set_fontsize(LABEL_PT)
+    axes.yaxis.label.set_fontsize(LABEL_PT)
     return figure, axes

@@ -152,7 +152,7 @@ def _over_cycles(found: TaskMaps, share: str, name: str) -> Plot:
         x, y, low, high = (
             np.array([_value(row, key) for row in rows]) for key in ("cycle_s", name, f"{name}:low", f"{name}:high")
         )
-        error = errors_of(y, np.maximum(low, 0.0), high)
+        error = errors_of(y, np.maximum(low, 0.0), np.minimum(high, 1.0) if name == "slo_attainment" else high)
         series.append(Series(task_map, LINE_POINTS, place, x, y, None, error, square=place % 2 == 1))
     axis = axis_of(name)
     title = f"{axis.label.split(' [')[0]} over the period of the shifts{_at(found, share)}"
