@@ -54,10 +54,7 @@ def recommendation_section(run: Run) -> Section:
 
 
 def _reasons(run: Run) -> list[str]:
-    checked = "among the simulated designs"
-    if not run.validation:
-        scenarios = bool(run.experiment.scenarios.items)
-        checked = f"not simulated: run hydra-dse {'robustness --simulate' if scenarios else 'validate'}"
+    checked = "among the simulated designs" if run.validation else "not simulated yet: run hydra-dse validate"
     words = [
         f"Nearest to the ideal point of the front, objectives scaled to the front's extent ({checked}).",
         *(_against_best(run, name) for name in run.experiment.objectives),
