@@ -154,8 +154,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     )
     hot = add_heat(summary, design, components)
     notes = tuple(_notes(summary, outcomes, inputs))
-    found = distributions(outcomes)
-    return Evaluation("simulated", summary.metrics, summary.intervals, hot, notes, components, found)
+    return Evaluation("simulated", summary.metrics, summary.intervals, hot, notes, components, distributions(outcomes))
 
 
 def _in_order(mix: Mix) -> Mix:
