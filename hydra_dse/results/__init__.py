@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from hydra_dse.results.metrics import METRICS, Metric, metric
 from hydra_dse.results.nouns import Component, Components, Evaluation, Violation
-from hydra_dse.results.quantiles import Quantiles
 
-__all__ = ["METRICS", "Component", "Components", "Evaluation", "Metric", "Quantiles", "Violation", "metric"]
+__all__ = ["METRICS", "Component", "Components", "Evaluation", "Metric", "Violation", "metric"]

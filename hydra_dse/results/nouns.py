@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from hydra_dse.results.quantiles import Quantiles
+if TYPE_CHECKING:  # not at run time: names of metrics are read where numpy would cost the start
+    from hydra_dse.results.quantiles import Quantiles
 
 
 @dataclass(frozen=True)

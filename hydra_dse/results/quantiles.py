@@ -36,9 +36,9 @@ class Quantiles:
     seconds: tuple[float, ...]
 
 
-def quantiles_of(values: FloatArray) -> Quantiles:
-    """The table of a sample in s, at least one value."""
-    return Quantiles(len(values), tuple(np.quantile(values, SHARES).tolist()))
+def quantiles_of(values: FloatArray, overwrite: bool = False) -> Quantiles:
+    """The table of a sample in s, at least one value; `overwrite` where the sample may be put into order."""
+    return Quantiles(len(values), tuple(np.quantile(values, SHARES, overwrite_input=overwrite).tolist()))
 
 
 def weighted_quantiles_of(values: FloatArray, weights: FloatArray) -> Quantiles:
@@ -46,7 +46,7 @@ def weighted_quantiles_of(values: FloatArray, weights: FloatArray) -> Quantiles:
     order = np.argsort(values, kind="stable")
     cumulated = np.cumsum(weights[order])
     places = np.searchsorted(cumulated, np.array(SHARES) * cumulated[-1])
-    return Quantiles(round(float(cumulated[-1])), tuple(values[order][np.minimum(places, len(order) - 1)].tolist()))
+    return Quantiles(round(float(cumulated[-1])), tuple(values[order[np.minimum(places, len(order) - 1)]].tolist()))
 
 
 def cumulative(replications: Sequence[Quantiles], seconds: FloatArray) -> FloatArray:

@@ -49,8 +49,8 @@ class DynamicResult:
         design, point: the package; max_rate: its highest rate that meets the SLO, mean mix, estimated.
         rows: by share of that rate, load and map.
         gains: of every map over the first.
-        course: service and queues over the cycle of shifting loads.
         resumed: simulations read from an earlier, interrupted study.
+        course: service and queues over the cycle of shifting loads.
     """
 
     run_dir: Path
@@ -60,8 +60,8 @@ class DynamicResult:
     settings: DynamicSettings
     rows: tuple[MapRow, ...]
     gains: tuple[Gain, ...]
-    course: tuple[CourseRow, ...]
     resumed: int
+    course: tuple[CourseRow, ...] = ()
 
 
 def dynamic(
@@ -128,8 +128,8 @@ def _study(
         rows += rows_of(records, loads[share], settings.task_maps, share, rate, promised)
         gains += gains_of(records, loads[share], settings.task_maps, share, rate)
         course += course_rows(records, loads[share], settings.task_maps, share, rate)
-    found = (run.path, identity, point, max_rate, settings, tuple(rows), tuple(gains), tuple(course))
-    result = DynamicResult(*found, journal.resumed)
+    found = (run.path, identity, point, max_rate, settings, tuple(rows), tuple(gains), journal.resumed)
+    result = DynamicResult(*found, tuple(course))
     write_dynamic(run, result)
     return result
 

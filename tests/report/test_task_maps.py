@@ -43,8 +43,8 @@ def study(tmp_path_factory):
     }
     rows, gains = rows_of(records, loads, MAPS, 0.8, 2.0, 0.85), gains_of(records, loads, MAPS, 0.8, 2.0)
     course = course_rows(records, loads, MAPS, 0.8, 2.0)
-    found = (run.path, "abc", {}, 2.5, experiment.dynamic, tuple(rows), tuple(gains), tuple(course))
-    write_dynamic(run, DynamicResult(*found, 0))
+    found = (run.path, "abc", {}, 2.5, experiment.dynamic, tuple(rows), tuple(gains), 0, tuple(course))
+    write_dynamic(run, DynamicResult(*found))
     return run.path
 
 
