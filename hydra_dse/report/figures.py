@@ -45,8 +45,6 @@ _LEGEND_LETTERS = 44
 """Letters on a line of a legend."""
 _LONG = 22
 """Letters of a name beside an axis from which on a figure takes the width of a page."""
-_BEHIND = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.4}
-"""Behind words that a line may run through."""
 
 
 def figure_of(chart: Chart) -> Figure:
@@ -60,6 +58,8 @@ def figure_of(chart: Chart) -> Figure:
 
 def xy_figure(chart: XY) -> Figure:
     """Series over two axes, with their intervals and the rules across."""
+    from matplotlib.patheffects import Normal, Stroke
+
     figure, axes = new_figure(_width(chart.y.names), max(2.6, 0.9 + 0.17 * len(chart.y.names)))
     for series in chart.series:
         _draw(axes, series)
@@ -71,7 +71,7 @@ def xy_figure(chart: XY) -> Figure:
         if rule.label:
             axes.text(
                 *at, f" {rule.label} ", fontsize=SMALL_PT, ha=side, va=up, transform=place, parse_math=False,
-                bbox=_BEHIND, zorder=5,
+                zorder=1.9, path_effects=[Stroke(linewidth=1.6, foreground="white"), Normal()],
             )  # fmt: skip
     _scale(axes.xaxis, chart.x, [series.x for series in chart.series])
     _scale(axes.yaxis, chart.y, [series.y for series in chart.series])

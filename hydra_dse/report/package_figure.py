@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6}
 """Behind words that a link may run through."""
-TILES_A_COLUMN = 6.5
-"""Tiles beside each other whose letters fit into a column."""
+TILES_A_COLUMN = 4.5
+"""Tiles beside each other whose letters fit into a column and leave their links to be seen."""
 LOADS = ((1.0, "busiest link"), (0.5, "half of its load"), (0.1, "a tenth of it"))
 
 
