@@ -58,8 +58,6 @@ def figure_of(chart: Chart) -> Figure:
 
 def xy_figure(chart: XY) -> Figure:
     """Series over two axes, with their intervals and the rules across."""
-    from matplotlib.patheffects import Normal, Stroke
-
     figure, axes = new_figure(_width(chart.y.names), max(2.6, 0.9 + 0.17 * len(chart.y.names)))
     for series in chart.series:
         _draw(axes, series)
@@ -71,7 +69,7 @@ def xy_figure(chart: XY) -> Figure:
         if rule.label:
             axes.text(
                 *at, f" {rule.label} ", fontsize=SMALL_PT, ha=side, va=up, transform=place, parse_math=False,
-                zorder=1.9, path_effects=[Stroke(linewidth=1.6, foreground="white"), Normal()],
+                zorder=1.9,
             )  # fmt: skip
     _scale(axes.xaxis, chart.x, [series.x for series in chart.series])
     _scale(axes.yaxis, chart.y, [series.y for series in chart.series])
