@@ -29,7 +29,7 @@ from hydra_dse.workload.sampling import at_rate
 SMALL = [
     "space=small-9",
     "constraints=[]",
-    "search.trials=16",
+    "search.trials=32",
     "scenarios={models: [nemotron-h-4b, zamba2-2.7b, falcon-h1-3b], load: 0.5, probe: 3}",
     "objectives=[worst_share(saturation_tokens_per_s), worst_share(ttft_mean_s)]",
 ]
@@ -66,9 +66,7 @@ def test_own_bests_are_the_best_found_anywhere_and_specialists_reach_them(finish
     _, result = finished
     own = [cell for cell in result.cells if cell.kind == "own" and cell.seen and cell.metric != "every"]
     assert len(own) == 6
-    # A best that another search found was placed for other traffic; placed for this one its saturation differs by a few
-    # percent, for the objective of a placement is no throughput.
-    assert all(0.95 <= cell.share <= 1.0 + 1e-9 for cell in own)
+    assert all(0.97 <= cell.share <= 1.0 + 1e-9 for cell in own)
     assert all(cell.share <= 1.0 + 1e-9 for cell in (*result.cells, *result.retuned) if cell.seen)
 
 
