@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from hydra_dse.rng import derive
 from hydra_dse.search.offspring import Offspring, Parent
 from hydra_dse.search.outer import OuterPoint, OuterSpace
@@ -55,15 +53,13 @@ class Breeder:
         """
         self._taken.clear()
         self._parents = parents
-        pool = self._pool() if foresight is not None and parents else []
         self._preferred.clear()
-        if foresight is not None and pool:
-            genes = np.stack([self._offspring.genes(child) for child in pool])
-            self._preferred.extend(pool[row] for row in foresight(genes))
+        if foresight is not None and parents and (pool := self._pool()):
+            self._preferred.extend(pool[row] for row in foresight(self._offspring.genes(pool)))
 
     def genes(self, candidate: Candidate) -> IntArray:
         """Choices (designs, parameters) of a candidate's designs."""
-        return np.stack([self._offspring.genes((candidate.outer, variant)) for variant in candidate.variants])
+        return self._offspring.genes([(candidate.outer, variant) for variant in candidate.variants])
 
     def candidate(self, proposed: OuterPoint, place: int, key: str, budget: int) -> Candidate | None:
         """An outer point with unknown variants: a child of the parents, or what the sampler proposed.

@@ -7,12 +7,16 @@ volumes are shares of random points below the reference.  A design that a draw h
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from hydra_dse.rng import derive
 from hydra_dse.search.gaussian import Encoding, Gaussian
 from hydra_dse.search.pareto import BoolArray, FloatArray, IntArray
 
+Kind = TypeVar("Kind", bound=np.generic)
 _LEAST_KNOWN = 16
 """Feasible designs from which on the model is asked."""
 _MOST_KNOWN = 500
@@ -24,7 +28,7 @@ _POINTS = 1024
 
 
 class Foresight:
-    """Remembers what was scored and chooses what to score next.
+    """Remembers the latest scores and chooses what to score next.
 
     Args:
         encoding: of the space's parameters.
@@ -33,20 +37,20 @@ class Foresight:
 
     def __init__(self, encoding: Encoding, objectives: int, seed: int) -> None:
         self._encoding, self._seed = encoding, seed
-        self._columns: FloatArray = np.empty((0, len(encoding.owner)))
-        self._losses: FloatArray = np.empty((0, objectives))
-        self._feasible = np.empty(0, dtype=bool)
+        width = len(encoding.owner)
+        self._scored: tuple[FloatArray, BoolArray] = (np.empty((0, width)), np.empty(0, dtype=bool))
+        self._feasible: tuple[FloatArray, FloatArray] = (np.empty((0, width)), np.empty((0, objectives)))
 
     def add(self, genes: IntArray, losses: FloatArray, violation: FloatArray) -> None:
         """Take scored designs: choices (n, parameters), losses (n, objectives) and summed violation (n,)."""
-        self._columns = np.concatenate([self._columns, self._encoding.columns(genes)])
-        self._losses = np.concatenate([self._losses, losses])
-        self._feasible = np.concatenate([self._feasible, (violation <= 0) & np.isfinite(losses).all(axis=1)])
+        columns, good = self._encoding.columns(genes), (violation <= 0) & np.isfinite(losses).all(axis=1)
+        self._scored = _joined(self._scored[0], columns), _joined(self._scored[1], good)
+        self._feasible = _joined(self._feasible[0], columns[good]), _joined(self._feasible[1], losses[good])
 
     @property
     def knows(self) -> bool:
         """Whether enough designs were scored to learn from."""
-        return int(self._feasible.sum()) >= _LEAST_KNOWN
+        return len(self._feasible[0]) >= _LEAST_KNOWN
 
     def chosen(self, genes: IntArray, count: int, front: FloatArray, reference: FloatArray, key: object) -> list[int]:
         """Rows of up to `count` of the candidates, the most promising first.
@@ -69,16 +73,20 @@ class Foresight:
         return _greedy(gains, count)
 
     def _drawn_losses(self, columns: FloatArray, rng: np.random.Generator) -> FloatArray:
-        rows = np.flatnonzero(self._feasible)[-_MOST_KNOWN:]
-        processes = [Gaussian(self._encoding, self._columns[rows], values) for values in self._losses[rows].T]
+        known, losses = self._feasible
+        processes = [Gaussian(self._encoding, known, values) for values in losses.T]
         return np.stack([process.draws(columns, _DRAWS, rng) for process in processes], axis=-1)
 
     def _drawn_feasibility(self, columns: FloatArray, rng: np.random.Generator) -> BoolArray:
-        rows = np.arange(len(self._feasible))[-_MOST_KNOWN:]
-        labels = np.where(self._feasible[rows], 1.0, -1.0)
-        if len(set(labels.tolist())) == 1:
+        known, good = self._scored
+        if good.all() or not good.any():
             return np.full((_DRAWS, len(columns)), True)
-        return Gaussian(self._encoding, self._columns[rows], labels).draws(columns, _DRAWS, rng) > 0.0
+        return Gaussian(self._encoding, known, np.where(good, 1.0, -1.0)).draws(columns, _DRAWS, rng) > 0.0
+
+
+def _joined(known: NDArray[Kind], more: NDArray[Kind]) -> NDArray[Kind]:
+    """The last rows of both: as many as a process is given."""
+    return np.concatenate([known, more])[-_MOST_KNOWN:]
 
 
 def _below(losses: FloatArray, points: FloatArray) -> BoolArray:

@@ -69,8 +69,8 @@ class Gaussian:
         self._mean = float(values.mean())
         self._spread = float(values.std()) or 1.0
         self._known = columns
-        self._weights = _weights(encoding, columns, (values - self._mean) / self._spread)
         y = (values - self._mean) / self._spread
+        self._weights = _weights(encoding, columns, y)
         apart, main = self._distances(columns, columns), _main_covariance(columns, columns)
         best = -np.inf
         for length in _LENGTHS:

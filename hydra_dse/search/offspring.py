@@ -51,7 +51,7 @@ class Offspring:
     def children(self, parents: Sequence[Parent], count: int, key: object, boldness: int = 0) -> list[Parent]:
         """Return `count` children as `child` makes them, drawn together; some may be alike."""
         rng = derive(self._seed, "offspring", key, boldness)
-        genes = np.stack([self.genes(parent) for parent in parents])
+        genes = self.genes(parents)
         first = genes[rng.integers(len(parents), size=(count, 2)).min(axis=1)]
         second = genes[rng.integers(len(parents), size=count)]
         mixed = (rng.random(first.shape) < 0.5) & (rng.random((count, 1)) < _CROSSED)
@@ -68,10 +68,11 @@ class Offspring:
         apart = np.abs(np.indices(self._inner_shape).reshape(len(here), -1).T - here).sum(axis=1)
         return [int(one) for one in np.lexsort((rng.random(len(apart)), apart))[:count]]
 
-    def genes(self, parent: Parent) -> IntArray:
-        """Index of the choice of every parameter, outer ones first."""
-        inner = np.unravel_index(parent[1], self._inner_shape)[: len(self._sizes) - self._outer]
-        return np.array([*parent[0], *(int(index) for index in inner)], dtype=np.int64)
+    def genes(self, parents: Sequence[Parent]) -> IntArray:
+        """Index of the choice of every parameter (parents, parameters), outer ones first."""
+        outer = np.array([point for point, _ in parents], dtype=np.int64)
+        inner = np.unravel_index([variant for _, variant in parents], self._inner_shape)
+        return np.column_stack([outer, *inner[: len(self._sizes) - self._outer]])
 
     def _parent(self, genes: IntArray) -> Parent:
         inner = tuple(genes[self._outer :].tolist()) or (0,)
