@@ -5,10 +5,8 @@ Everything is read from the tables of the comparison's directory; nothing is sim
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +30,7 @@ from hydra_dse.report.charts import (
     errors_of,
 )
 from hydra_dse.report.records import Report, Section, Table
+from hydra_dse.report.stored import Row, other_table, stored_table
 from hydra_dse.report.summary import origin_section
 from hydra_dse.report.texts import interval
 from hydra_dse.results.text import number
@@ -50,7 +49,7 @@ _RATE_RATIOS = {
     "max_rate_per_usd": "highest rate per dollar of making",
     "max_rate_per_iso_mm2": "highest rate per mm² at one node",
 }
-Row = Mapping[str, str]
+_STUDY = "a comparison"
 
 
 @dataclass(frozen=True)
@@ -110,18 +109,9 @@ def read_comparison(run_dir: str | Path) -> Compared:
 
 
 def _rows(file: Path, needed: Sequence[str]) -> tuple[Row, ...]:
-    try:
-        reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
-        rows = tuple(reader)
-    except OSError as error:
-        message = f"cannot be read ({error.strerror}): the comparison has no finished load yet, or is corrupt"
-        raise InputError(Fault(message, file=str(file))) from error
-    except (ValueError, csv.Error) as error:
-        raise InputError(Fault(f"not a readable table ({error})", file=str(file))) from error
-    missing = [name for name in needed if name not in (reader.fieldnames or ())]
-    if missing or any(None in row.values() for row in rows):
-        what = f"has no column {missing[0]!r}" if missing else "has a row that is cut off"
-        raise InputError(Fault(f"not a table of a comparison: it {what}", file=str(file)))
+    rows = stored_table(file, needed, _STUDY, ": the comparison has no finished load yet, or is corrupt")
+    if any(None in row.values() for row in rows):
+        raise other_table(file, _STUDY, "has a row that is cut off")
     return rows
 
 

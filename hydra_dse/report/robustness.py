@@ -13,6 +13,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.report.charts import HeatMap, Plot
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
+from hydra_dse.report.stored import file_word
 from hydra_dse.studies.role_search import EVERY
 
 ROBUSTNESS = "robustness.csv"
@@ -69,7 +70,7 @@ def _plot(name: str, shares: Mapping[tuple[str, str], float]) -> Plot:
     rows = [(name, design, model, share) for (design, model), share in shares.items()]
     caption = "Rows: designs, the best worst case first; columns: what they serve, and the worst of the row."
     title = f"Retained share of {_label(name)}"
-    return Plot(f"robustness_{_stem(name)}", title, caption, chart, ("metric", "design", "model", SHARE), rows)
+    return Plot(f"robustness_{file_word(name)[:60]}", title, caption, chart, ("metric", "design", "model", SHARE), rows)
 
 
 def _label(name: str) -> str:
@@ -81,8 +82,3 @@ def _label(name: str) -> str:
         return metric(name).label
     except InputError:
         return name
-
-
-def _stem(name: str) -> str:
-    """A file's name: letters, digits and underscores only."""
-    return "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in name)[:60]

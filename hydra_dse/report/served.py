@@ -8,19 +8,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from hydra_dse.errors import HydraError
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.estimator.explain import Explanation, explain
 from hydra_dse.placement import place_design
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
+from hydra_dse.report.stored import file_word
 from hydra_dse.search.estimating import PLACEMENT_SEED
+from hydra_dse.search.outer import evenly
+from hydra_dse.studies.robust_files import SCENARIOS
 from hydra_dse.workload import at_rate, served
 from hydra_dse.workload.nouns import Workload
 
-SCENARIOS = "scenarios.csv"
 MOST = 6
 """Scenarios that a page shows in full."""
 RATE = "saturation_requests_per_s"
@@ -47,8 +47,7 @@ class Served:
 
     def stem(self, name: str) -> str:
         """Name of the files of a figure for this load."""
-        words = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in self.name)
-        return f"{name}_{words}" if words else name
+        return f"{name}_{file_word(self.name)}" if self.name else name
 
 
 def loads_of(run: Run) -> tuple[Served, ...]:
@@ -59,9 +58,8 @@ def loads_of(run: Run) -> tuple[Served, ...]:
     if not items:
         metrics = {name: run.estimate(name, run.recommended) for name in run.designs.scores.metrics}
         return (Served("", workload, metrics, explained(run, workload), simulated=True),)
-    places = np.unique(np.linspace(0, len(items) - 1, min(MOST, len(items))).round().astype(int)).tolist()
     rates = _stored_rates(run)
-    found = (_scenario(run, items[place].name, items[place].workload, rates) for place in places)
+    found = (_scenario(run, items[place].name, items[place].workload, rates) for place in evenly(MOST, len(items)))
     return tuple(load for load in found if load is not None)
 
 

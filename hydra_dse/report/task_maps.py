@@ -5,10 +5,8 @@ Everything is read from the tables of the study's directory; nothing is simulate
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from hydra_dse.report.charts import (
     errors_of,
 )
 from hydra_dse.report.records import Report, Section, Table
+from hydra_dse.report.stored import Row, file_word, other_table, stored_table
 from hydra_dse.report.summary import origin_section
 from hydra_dse.results.text import number
 from hydra_dse.studies.dynamic_course import COMPLETED, DECODING, OFFERED, WAITING
@@ -36,7 +35,7 @@ from hydra_dse.studies.dynamic_files import DYNAMIC, GAINS, PHASES
 from hydra_dse.studies.provenance import Provenance
 from hydra_dse.studies.run_directory import EXPERIMENT, RunDirectory, existing_run
 
-Row = Mapping[str, str]
+_STUDY = "a study of task maps"
 _CURVES = (
     ("slo_attainment", "SLO attainment", Axis("requests that meet their SLO [1]"), "arrived then"),
     ("ttft_mean_s", "TTFT", Axis("TTFT mean [s]", log=True), "arrived then"),
@@ -158,7 +157,7 @@ def _over_cycles(found: TaskMaps, share: str, name: str) -> Plot:
     title = f"{axis.label.split(' [')[0]} over the period of the shifts{_at(found, share)}"
     data = [(row["task_map"], _value(row, "cycle_s"), _value(row, name)) for row in mine]
     chart = XY(Axis("length of the cycle of shifts [s]", log=True), axis, tuple(series))
-    stem = f"cycles_{name}_{_word(share)}"
+    stem = f"cycles_{name}_{file_word(share)}"
     return Plot(stem, title, "Means with 95 % intervals.", chart, ("task_map", "cycle_s", name), data)
 
 
@@ -215,7 +214,7 @@ def _curve(found: TaskMaps, rows: Sequence[Row], curve: tuple[str, str, Axis, st
     shifts = dict.fromkeys(_value(row, "from_s") for row in rows if row.get("part") == "1")
     rules = tuple(Rule("", "x", at) for at in shifts if at > 0)
     first = rows[0]
-    stem = f"course_{name}_{_word(first['share_of_max_rate'])}_{_word(first['load'])}"
+    stem = f"course_{name}_{file_word(first['share_of_max_rate'])}_{file_word(first['load'])}"
     data = [(row["task_map"], _value(row, "from_s"), _value(row, "until_s"), _value(row, name)) for row in rows]
     chart = XY(Axis("time since the cycle began [s]"), axis, tuple(series), rules)
     caption = f"{first['load']}: requests that {words}, by task map."
@@ -239,29 +238,16 @@ def _at(found: TaskMaps, share: str) -> str:
     return f", {share} of the highest rate" if len(found.shares) > 1 else ""
 
 
-def _word(text: str) -> str:
-    """A part of a file's name."""
-    return "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in text)
-
-
 def _interval(row: Row, name: str) -> str:
     low, high = (_value(row, f"{name}:{side}") for side in ("low", "high"))
     return "" if math.isnan(low) or math.isnan(high) else f"{low:.3g} to {high:.3g}"
 
 
 def _rows(file: Path, needed: Sequence[str]) -> tuple[Row, ...]:
-    try:
-        reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
-        rows = tuple(reader)
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read ({error.strerror})", file=str(file))) from error
-    except (ValueError, csv.Error) as error:
-        raise InputError(Fault(f"not a readable table ({error})", file=str(file))) from error
-    missing = [name for name in needed if name not in (reader.fieldnames or ())]
+    rows = stored_table(file, needed, _STUDY)
     cut = any(None in row or None in row.values() for row in rows)
-    if missing or cut or not rows:
-        what = f"has no column {missing[0]!r}" if missing else "has a row of another length" if cut else "is empty"
-        raise InputError(Fault(f"not a table of a study of task maps: it {what}", file=str(file)))
+    if cut or not rows:
+        raise other_table(file, _STUDY, "has a row of another length" if cut else "is empty")
     for row in rows:
         for name in row:
             if name not in ("design", "load", "task_map", "than", "verdict"):
