@@ -139,6 +139,7 @@ class MappingSection(Section):
     expert_placement: Literal["round_robin", "popularity"] = "round_robin"
     replicated_experts: Annotated[Count, Field(le=4096)] = 0
     pipeline: Annotated[PositiveCount, Field(le=64)] = 1
+    scan_split: Literal["peak", "speed"] = "peak"
 
     @model_validator(mode="after")
     def _experts_in_one_stage(self) -> MappingSection:

@@ -64,6 +64,7 @@ def mapping_of(section: schema.MappingSection) -> MappingChoice:
         models,
         section.cache,
         memories={pool: tuple(names) for pool, names in section.memories.items()},
+        scan_split=section.scan_split,
     )
 
 

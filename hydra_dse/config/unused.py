@@ -77,6 +77,8 @@ def _of_mapping(mapping: MappingChoice) -> Iterator[str]:
     stated = [name for name in ("expert_placement", "replicated_experts") if _changed(mapping, name)]
     if stated and mapping.parallelism != "expert":
         yield f"mapping: {', '.join(stated)}: no effect without parallelism: expert"
+    if mapping.scan_split != "peak" and mapping.parallelism == "replica":
+        yield "mapping.scan_split: no effect with parallelism: replica, whose dies share rows"
 
 
 def _by_classes(policy: Policy, workload: Workload) -> Iterator[str]:

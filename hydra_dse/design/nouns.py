@@ -45,6 +45,8 @@ class MappingChoice:
             `"equal"` (a fixed equal part each).
         memories: pool (`"prefill"`, `"decode"`) → memory groups that it keeps weights and caches in, where each pool of
             a disaggregated design has memories of its own; empty = both read one copy in all of them.
+        scan_split: how unlike dies share the convolutions and scans of state-space layers: `"peak"` (by matrix peak, as
+            everything else) or `"speed"` (by their speed at them).
         only: die groups that take part at all (empty = all); set where a design is seen by one of its models.
     """
 
@@ -59,6 +61,7 @@ class MappingChoice:
     cache: str = "shared"
     only: tuple[str, ...] = ()
     memories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scan_split: str = "peak"
 
 
 @dataclass(frozen=True)

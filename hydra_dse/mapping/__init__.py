@@ -22,10 +22,13 @@ from hydra_dse.mapping.nouns import (
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
 from hydra_dse.mapping.residents import Resident, residents_of, residents_violations, seen_by
 from hydra_dse.mapping.roles import RolePlan, role_plan, swapped, switch_traffic
+from hydra_dse.mapping.scans import LANES, ScanWork, scan_speeds, scan_work, vector_ratio
 from hydra_dse.mapping.stages import block_names
+from hydra_dse.mapping.transfers import forward_shares
 from hydra_dse.mapping.violations import die_violations, mapping_violations, memory_violations
 
 __all__ = [
+    "LANES",
     "ExecutionGroup",
     "ExpertPlacement",
     "Flows",
@@ -38,11 +41,13 @@ __all__ = [
     "Operands",
     "Resident",
     "RolePlan",
+    "ScanWork",
     "Transfer",
     "block_names",
     "components_key",
     "die_violations",
     "flows_of",
+    "forward_shares",
     "groups_of_class",
     "groups_of_pool",
     "imbalance",
@@ -65,10 +70,13 @@ __all__ = [
     "residents_of",
     "residents_violations",
     "role_plan",
+    "scan_speeds",
+    "scan_work",
     "seen_by",
     "speed_of",
     "swapped",
     "switch_traffic",
     "token",
     "traffic",
+    "vector_ratio",
 ]

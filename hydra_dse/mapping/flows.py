@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +15,13 @@ from numpy.typing import NDArray
 from hydra_dse.design.nouns import Design
 from hydra_dse.mapping.lower import map_operands
 from hydra_dse.mapping.nouns import ExecutionGroup, MappedDesign, MappedOperator, MappedPool, Transfer
-from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.operands import operands_of, precision_of
+from hydra_dse.mapping.reference_request import PROMPT, STEP, STEPS_PER_REQUEST, reference_demands
 from hydra_dse.model.blocks import Model
 from hydra_dse.model.operators import Batch, Demand, Number
 from hydra_dse.model.precision import Precision
 
 FloatArray = NDArray[np.float64]
-
-# A request of medium length in a batch of medium size: what a placement is optimised for.
-REFERENCE_PROMPT_TOKENS = 1024.0
-REFERENCE_OUTPUT_TOKENS = 256.0
-REFERENCE_BATCH = 16.0
 
 
 @dataclass(frozen=True)
@@ -147,42 +142,16 @@ def reference_traffic(design: Design, model: Model) -> FloatArray:
     """
     operands = operands_of(model, precision_of(design, model))
     mapped = map_operands(design, operands, nominal=True)
-    known = _reference_demands(operands)
+    known = reference_demands(operands)
     parts = []
-    for pool, batch, demands in zip((mapped.pools[0], mapped.pools[-1]), _REFERENCE_BATCHES, known, strict=True):
+    for pool, batch, demands in zip((mapped.pools[0], mapped.pools[-1]), (PROMPT, STEP), known, strict=True):
         asked = [
             # Parts of an operator (stages) are not the model's own and not known beforehand.
             demands.get(id(one.operator)) or one.operator.demand(batch, operands.precision)
             for one in pool.operators
         ]
         parts.append(_total_traffic(mapped, pool, asked, operands.precision))
-    return parts[0] + parts[1] * (REFERENCE_OUTPUT_TOKENS / REFERENCE_BATCH)
-
-
-# The iterations of the reference request: its prompt alone, and a decode step in the middle of its output.
-_REFERENCE_BATCHES = (
-    Batch(
-        prefill_tokens=REFERENCE_PROMPT_TOKENS,
-        prefill_sequences=1.0,
-        prefill_pairs=REFERENCE_PROMPT_TOKENS**2 / 2,
-        prefill_context_tokens=REFERENCE_PROMPT_TOKENS,
-        emitted_tokens=1.0,
-    ),
-    Batch(
-        decode_sequences=REFERENCE_BATCH,
-        decode_context_tokens=REFERENCE_BATCH * (REFERENCE_PROMPT_TOKENS + REFERENCE_OUTPUT_TOKENS / 2),
-        emitted_tokens=REFERENCE_BATCH,
-    ),
-)
-
-
-@lru_cache(maxsize=64)
-def _reference_demands(operands: Operands) -> tuple[dict[int, Demand], ...]:
-    """What the operators of a model (by identity) ask for in the reference iterations."""
-    return tuple(
-        {id(operator): operator.demand(batch, operands.precision) for operator in operands.operators}
-        for batch in _REFERENCE_BATCHES
-    )
+    return parts[0] + parts[1] * STEPS_PER_REQUEST
 
 
 def ledger(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> list[LedgerRow]:

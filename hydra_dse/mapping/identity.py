@@ -64,4 +64,5 @@ def mapping_key(choice: MappingChoice) -> tuple[object, ...]:
     named = tuple((kind, choice.groups[kind]) for kind in sorted(choice.groups))
     experts = choice.expert_placement, choice.replicated_experts, choice.pipeline
     memories = tuple((pool, choice.memories[pool]) for pool in sorted(choice.memories))
-    return named, choice.parallelism, choice.homes, choice.sram_weight_share, *experts, choice.only, memories
+    cut = choice.parallelism, choice.homes, choice.scan_split, choice.sram_weight_share
+    return named, *cut, *experts, choice.only, memories

@@ -28,6 +28,7 @@ from hydra_dse.mapping.nouns import (
     MappedPool,
 )
 from hydra_dse.mapping.operands import Operands, operands_of, precision_of
+from hydra_dse.mapping.scans import RECURRENT, scan_shares, scan_work
 from hydra_dse.mapping.staged import stage_site_shares, staged
 from hydra_dse.mapping.stages import handed_on, stages_of
 from hydra_dse.mapping.storage import dealt, expert_homes, memory_of
@@ -161,7 +162,7 @@ class _PoolMapper:
     ) -> dict[tuple[OperatorClass, Routing | None], int]:
         """Append the execution groups that the operators need; return the group of each that has one."""
         index: dict[tuple[OperatorClass, Routing | None], int] = {}
-        numbers: dict[tuple[tuple[str, ...], Routing | None], int] = {}
+        numbers: dict[tuple[tuple[str, ...], Routing | None, bool], int] = {}
         for key in dict.fromkeys(_key(operator) for operator in operators):
             kind, routing = key
             chosen = groups_of_class(self.members, self.choice, kind)
@@ -169,11 +170,12 @@ class _PoolMapper:
                 continue
             names = tuple(group.name for group in chosen)
             routed = routing if self.choice.parallelism == "expert" else None
-            if (names, routed) not in numbers:
-                numbers[names, routed] = len(groups)
-                group = homes if names == homes.die_groups else self._execution_group(chosen)
+            scans = kind in RECURRENT and self.choice.scan_split == "speed" and self._splits
+            if (names, routed, scans) not in numbers:
+                numbers[names, routed, scans] = len(groups)
+                group = homes if names == homes.die_groups and not scans else self._execution_group(chosen, scans, pool)
                 groups.append(group if routed is None else self._with_experts(group, routed, pool))
-            index[key] = numbers[names, routed]
+            index[key] = numbers[names, routed, scans]
         return index
 
     def _with_experts(self, group: ExecutionGroup, routing: Routing, pool: str) -> ExecutionGroup:
@@ -190,10 +192,12 @@ class _PoolMapper:
             experts=placement,
         )
 
-    def _execution_group(self, groups: tuple[DieGroup, ...]) -> ExecutionGroup:
+    def _execution_group(self, groups: tuple[DieGroup, ...], scans: bool = False, pool: str = "") -> ExecutionGroup:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
         chiplets = [group.chiplet for group in groups for _ in range(group.count)]
         work = np.full(len(dies), 1.0 / len(dies)) if self.nominal else work_shares(chiplets)
+        if scans:
+            work = scan_shares(scan_work(self.operands, pool), chiplets, self.nominal)
         at = self.site_share
         cache = fetch_matrix(at, work, self.choice.homes)
         return ExecutionGroup(
@@ -203,6 +207,7 @@ class _PoolMapper:
             weight_fetch=cache if self._splits else np.outer(at, np.ones(len(dies))),
             cache_fetch=cache,
             parallelism="tensor" if self._splits else "replica",
+            scans=scans,
         )
 
     def _resident_share(self, placed: Sequence[tuple[Operator, ExecutionGroup]]) -> float:

@@ -95,6 +95,7 @@ class ExecutionGroup:
         cache_fetch: shape (stacks, dies): the same for KV and state; sums to 1.
         parallelism: `"tensor"` (each die holds a slice of every weight), `"replica"` (each a share of the rows) or
             `"expert"` (each some experts whole).
+        scans: whether it runs convolutions and scans alone, cut by the dies' speed at them.
         experts: where experts lie under expert parallelism.  `work_share` is then the expected share of the expert
             rows, and `weight_fetch` is that of a batch that touches every expert.
     """
@@ -106,6 +107,7 @@ class ExecutionGroup:
     cache_fetch: FloatArray
     parallelism: str = "tensor"
     experts: ExpertPlacement | None = None
+    scans: bool = False
 
     def weights_from(self, rows: float) -> FloatArray:
         """`weight_fetch` of an operator with `rows` rows: which experts are read depends on them."""

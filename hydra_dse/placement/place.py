@@ -14,7 +14,7 @@ from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
 from hydra_dse.hardware.fabric import part_components, part_slots
-from hydra_dse.mapping import reference_traffic, residents_of, seen_by, token
+from hydra_dse.mapping import reference_traffic, residents_of, seen_by, token, vector_ratio
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.added import slots_of
 from hydra_dse.placement.assignment import Assigned, assign
@@ -266,14 +266,17 @@ def _demand(design: Design, models: tuple[Model, ...]) -> FloatArray:
 def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, ...]:
     """What a placement depends on: counts and roles, topology and leaves, mapping, model and precision.
 
-    Die types count only by their footprint: the reference traffic gives all dies of a group an equal share.
+    Die types count only by their footprint: dies of a group have an equal share of the reference traffic, but of scans
+    that are cut by speed.
     """
     package, mapping = design.package, design.mapping
     by_area = package.topology.kind == "floorplan"
+    by_speed = mapping.scan_split == "speed"
     return (
         tuple(
             (g.name, g.count, g.families, g.phase, g.chiplet.memory_bandwidth_bytes_per_s, g.chiplet.memory_bytes)
             + ((g.chiplet.area_mm2,) if by_area else ())
+            + ((g.chiplet.style, vector_ratio(g.chiplet)) if by_speed else ())
             for g in package.dies
         ),
         tuple((g.name, g.count, token(g.stack)) for g in package.memories),

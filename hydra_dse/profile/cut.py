@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.hardware.components import Package
-from hydra_dse.mapping import overlaps
+from hydra_dse.mapping import LANES, ScanWork, overlaps, scan_speeds
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -81,6 +81,8 @@ class Cut:
     Attributes:
         dies, stacks: of the packages.
         bandwidth: share of the bandwidth of each stack, shape (n, Z).
+        matmul, vector: peaks of a die of each group, FLOP/s, shape (n, A).
+        lanes: whether it multiplies on its vector lanes.
     """
 
     dies: Parts
@@ -88,6 +90,12 @@ class Cut:
     bandwidth: FloatArray
     matmul: FloatArray
     vector: FloatArray
+    lanes: BoolArray
+
+    def scans(self, groups: Sequence[int], work: ScanWork) -> FloatArray:
+        """Share of each die of convolutions and scans that are cut by speed, shape (n, D)."""
+        speed = self.dies.of(scan_speeds(work, self.matmul, self.vector, self.lanes))
+        return _shares(np.where(self.dies.within(groups), speed, 0.0))
 
     def work(self, groups: Sequence[int]) -> FloatArray:
         """Share of the work of each die when these die groups work together, shape (n, D)."""
@@ -127,6 +135,7 @@ def cut_of(packages: Sequence[Package], slots: Sequence[tuple[int, ...]]) -> Cut
         bandwidth=_shares(stacks.of(bandwidth)),
         matmul=np.array([[group.chiplet.matmul_flops_per_s for group in mine] for mine in groups]),
         vector=np.array([[group.chiplet.vector_flops_per_s for group in mine] for mine in groups]),
+        lanes=np.array([[group.chiplet.style == LANES for group in mine] for mine in groups]),
     )
 
 

@@ -35,7 +35,10 @@ class _Pool:
         self.on, self.pool, self.cut = packages, pool, packages.cut
         self.size = len(packages.table)
         self.held = 3 * len(pool.groups)
-        self.work = [self.cut.work(groups) for groups in pool.groups]
+        self.work = [
+            self.cut.work(groups) if scans is None else self.cut.scans(groups, scans)
+            for groups, scans in zip(pool.groups, pool.scans, strict=True)
+        ]
         self.homes = self.cut.work(pool.members)
         self.cache = [self.cut.fetch(work, packages.recipe.homes) for work in self.work]
         self.weights = [

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hydra_dse.design.nouns import Design
 from hydra_dse.hardware.components import Package
 from hydra_dse.mapping import (
@@ -16,12 +18,15 @@ from hydra_dse.mapping import (
     MappedOperator,
     MappedPool,
     Operands,
+    ScanWork,
     Transfer,
+    forward_shares,
     groups_of_pool,
     keeps_weights,
     map_operands,
     mapping_key,
     pool_names,
+    scan_work,
 )
 from hydra_dse.model.operators import Operator
 
@@ -52,6 +57,7 @@ class PoolRecipe:
     Attributes:
         members: die groups of the pool.
         groups: die groups of each execution group.
+        scans: what each execution group for scans alone does of the reference request, None for others.
         parallelism: of each execution group; caches: whether it has operators with KV or state.
         operators: mapped for a package of two dies a group; only the mapping itself may be read from them.
         moves: patterns of transfers; transfer_patterns: those of each operator, counted after the 3 of each group.
@@ -61,6 +67,7 @@ class PoolRecipe:
 
     members: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
+    scans: tuple[ScanWork | None, ...]
     parallelism: tuple[str, ...]
     caches: tuple[bool, ...]
     operators: tuple[MappedOperator, ...]
@@ -105,7 +112,7 @@ def recipe_of(design: Design, operands: Operands) -> Recipe | None:
     members = [groups_of_pool(package, name) for name in names]
     mapped = map_operands(replace(design, package=package), operands)
     pools = [
-        _pool_recipe(pool, tuple(groups.index(group.name) for group in mine), groups, package)
+        _pool_recipe(pool, tuple(groups.index(group.name) for group in mine), groups, package, operands)
         for pool, mine in zip(mapped.pools, members, strict=True)
     ]
     found = tuple(pool for pool in pools if pool is not None)
@@ -116,12 +123,21 @@ def recipe_of(design: Design, operands: Operands) -> Recipe | None:
 
 
 def _two_each(package: Package) -> Package:
-    """The package with two dies in each group: every transfer that any package of the recipe has then moves bytes."""
-    return replace(package, dies=tuple(replace(group, count=2) for group in package.dies if group.count > 0))
+    """The package with two dies in each group: every transfer that any package of the recipe has then moves bytes.
+
+    For that the groups also differ in vector peak, which bounds their scans, while all have one matrix peak.
+    """
+    groups = [group for group in package.dies if group.count > 0]
+    chiplets = [
+        replace(group.chiplet, style="mac-array", matmul_flops_per_s=1e30, vector_flops_per_s=1.0 + number)
+        for number, group in enumerate(groups)
+    ]
+    dies = [replace(group, count=2, chiplet=chiplet) for group, chiplet in zip(groups, chiplets, strict=True)]
+    return replace(package, dies=tuple(dies))
 
 
 def _pool_recipe(
-    pool: MappedPool, members: tuple[int, ...], names: tuple[str, ...], package: Package
+    pool: MappedPool, members: tuple[int, ...], names: tuple[str, ...], package: Package, operands: Operands
 ) -> PoolRecipe | None:
     if not pool.groups or any(group.parallelism not in _SPLITS for group in pool.groups):
         return None
@@ -138,6 +154,7 @@ def _pool_recipe(
     return PoolRecipe(
         members=members,
         groups=tuple(tuple(names.index(name) for name in group.die_groups) for group in pool.groups),
+        scans=tuple(scan_work(operands, pool.name) if group.scans else None for group in pool.groups),
         parallelism=tuple(group.parallelism for group in pool.groups),
         caches=tuple(number in cached for number in range(len(pool.groups))),
         operators=pool.operators,
@@ -156,8 +173,13 @@ def _move(transfer: Transfer, group: int, groups: Sequence[ExecutionGroup], ever
         return Move("gather", HOMES, group, overlap)
     if transfer.kind == "reduce" and (transfer.sources, transfer.targets) == (groups[group].dies, everyone):
         return Move("reduce", group, HOMES, overlap)
-    before = [number for number, other in enumerate(groups) if other.dies == transfer.sources]
-    if transfer.kind == "forward" and before and transfer.targets == groups[group].dies:
+    target = groups[group]
+    before = [
+        number
+        for number, other in enumerate(groups)
+        if other.dies == transfer.sources and np.array_equal(forward_shares(other, target)[2], transfer.share)
+    ]
+    if transfer.kind == "forward" and before and transfer.targets == target.dies:
         return Move("forward", before[0], group, True)
     return None
 

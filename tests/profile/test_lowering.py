@@ -44,6 +44,7 @@ CHOICES = [
     for parallelism in ("tensor", "replica")
     for homes in ("aligned", "interleaved")
 ]
+CHOICES += [MappingChoice(scan_split="speed", homes=homes) for homes in ("aligned", "interleaved")]
 # An MLP on the SSM dies alone makes inputs move from group to group.
 CHOICES.append(MappingChoice(groups={OperatorClass.MLP: ("Mp", "Md"), OperatorClass.SSM_SCAN: ("Ap", "Ad")}))
 
