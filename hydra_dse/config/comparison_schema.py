@@ -89,6 +89,7 @@ class ComparedSimulationSection(Section):
     seed: Annotated[Count, Field(lt=2**63)] = 1
     tolerance: Annotated[Share, Field(gt=0, le=0.5)] = 0.01
     power_limit: Annotated[Watts, Field(gt=0)] | None = None
+    detail: Literal["ledger", "memo", "operators"] = "ledger"
 
 
 class ComparisonSection(Section):

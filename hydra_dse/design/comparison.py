@@ -90,6 +90,7 @@ class ComparedSimulation:
         replications: runs, each with random numbers that all contenders share.
         tolerance: width at which the bisection of the highest rate ends, relative to it.
         power_limit_w: of a package; rates at which it draws more do not count.  None = no limit.
+        detail: where iteration times come from, see `EvaluationOptions`.
     """
 
     requests: int = 1000
@@ -98,6 +99,7 @@ class ComparedSimulation:
     seed: int = 1
     tolerance: float = 0.01
     power_limit_w: float | None = None
+    detail: str = "ledger"
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,13 @@ from hydra_dse.studies.comparison import COMPARED, POINTS, SUMMARY, compare
 from hydra_dse.studies.comparison.choosing import Estimating, finalists, workload_for
 from hydra_dse.studies.comparison.course import OWN, REFERENCE, Case, Measured
 from hydra_dse.studies.comparison.designs import Choice, design_of
-from hydra_dse.studies.comparison.measuring import LATENCIES, highest_rate
+from hydra_dse.studies.comparison.measuring import LATENCIES, Runs, highest_rate
 from hydra_dse.studies.comparison.notes import short_runs
 from hydra_dse.studies.comparison.ratios import half_width, paired_ratio, summarise
 from hydra_dse.studies.comparison.table import compared
 from hydra_dse.studies.run_references import calibration_of, workload_of_run
 from hydra_dse.studies.runs import design_of_run
+from hydra_dse.studies.simulators import find_simulator
 from hydra_dse.workload import at_rate
 from hydra_dse.workload.periods import period_s
 
@@ -328,6 +329,18 @@ def test_slower_memories_slow_every_contender_and_stacks_and_dies_alike(file):
     gpus = [place_design(one, load.requests.models[0], 0)[0] for one in (gpu, with_slower_memory(gpu, 0.85))]
     rates = estimate_designs(gpus, at_rate(load.requests, 1.0), fast.calibration).metrics["saturation_tokens_per_s"]
     assert 0.85 <= rates[1] / rates[0] < 1.0
+
+
+def test_contenders_can_be_measured_operator_by_operator(file):
+    simulator = find_simulator()
+    values = {}
+    for detail in ("ledger", "memo"):
+        comparison = load_comparison(file, [f"simulation.detail={detail}"])
+        [load] = comparison.loads
+        design = place_design(load_design("hydra-24-nemotron-chat"), load.requests.models[0], 0)[0]
+        run = Runs(simulator, comparison, load, design, 0).at(1.0)
+        values[detail] = run.metrics["ttft_mean_s"]
+    assert values["memo"] != values["ledger"] == pytest.approx(values["memo"], rel=0.3)
 
 
 def test_a_search_for_the_highest_rate_does_not_refuse_designs_that_are_slower_than_the_others(file):

@@ -41,6 +41,7 @@ class Runs:
             warmup_share=settings.warmup_share,
             rate_per_s=rate_per_s,
             saturate=saturate,
+            detail=settings.detail,
         )
         workload, calibration = self._load.requests, self._comparison.calibration
         [found] = self._engine.evaluate([self._design], workload, calibration, options, self._seed)
