@@ -102,7 +102,7 @@ def _load_lengths(file: Path) -> object:
 
 
 def _check_table(file: Path) -> None:
-    from hydra_dse.workload.traces import read_lengths, read_trace
+    from hydra_dse.workload.traces.read import read_lengths, read_trace
     from hydra_dse.workload.traces.tables import has_arrivals
 
     if file.is_dir() or has_arrivals(file):

@@ -71,18 +71,6 @@ class StudyFile:
         yield Load(model, part.workload, served)
 
 
-def quick_overrides(document: Document) -> list[Override]:
-    """The section `quick` as overrides: `search.trials: 20` sets that key.
-
-    Raises:
-        InputError: the document has none.
-    """
-    given = document.data.get("quick")
-    if not isinstance(given, dict) or not given:
-        raise InputError(Fault("has no section 'quick'", document.file, path="quick"))
-    return [Override(f"quick.{key}", tuple(key.split(".")), value) for key, value in given.items()]
-
-
 def _overrides(part: ComparedWorkloadSection, model: str) -> list[Override]:
     sets: list[tuple[KeyPath, object]] = [(("model",), model)]
     if part.arrivals == "poisson":

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hydra_dse.config.compared_loads import StudyFile, quick_overrides
+from hydra_dse.config.compared_loads import StudyFile
 from hydra_dse.config.designs import load_design
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.config.finder import find, find_from
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides, parsed
+from hydra_dse.config.overrides import Override, apply_overrides, parsed, quick_overrides
 from hydra_dse.config.plain import to_plain
 from hydra_dse.config.spaces import load_space
 from hydra_dse.design.comparison import (

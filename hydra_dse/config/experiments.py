@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hydra_dse.config.compared_loads import quick_overrides
 from hydra_dse.config.document import Document, leaves
 from hydra_dse.config.finder import find, find_from, looks_like_path
 from hydra_dse.config.hardware import load_calibration, load_from
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.objectives import metric_faults
-from hydra_dse.config.overrides import Override, apply_overrides, parsed, split_overrides
+from hydra_dse.config.overrides import Override, apply_overrides, parsed, quick_overrides, split_overrides
 from hydra_dse.config.plain import put, to_plain
 from hydra_dse.config.scenarios import LoadedScenarios, scenarios_of
 from hydra_dse.config.spaces import plain_space, space_of

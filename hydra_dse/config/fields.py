@@ -18,7 +18,7 @@ from hydra_dse import units
 class Section(BaseModel):
     """A mapping in a YAML file: unknown keys are faults, and nothing changes after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, defer_build=True)
 
 
 def _parse(value: Any, dimension: str) -> float:

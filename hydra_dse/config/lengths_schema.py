@@ -21,7 +21,7 @@ from hydra_dse.config.fields import (
 from hydra_dse.errors import InputError
 from hydra_dse.workload.lengths import JointLengths
 from hydra_dse.workload.marginals import MAX_TOKENS, Constant, Lognormal, Marginal, Quantiles
-from hydra_dse.workload.traces import MAX_ROWS, Columns
+from hydra_dse.workload.traces.record import MAX_ROWS, Columns
 
 Tokens = Annotated[int, Field(strict=True, ge=1, le=MAX_TOKENS)]
 

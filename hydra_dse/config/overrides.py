@@ -47,6 +47,18 @@ def split_overrides(overrides: Sequence[Override], key: str) -> tuple[tuple[Over
     return below, tuple(o for o in overrides if not (len(o.path) > 1 and o.path[0] == key))
 
 
+def quick_overrides(document: Document) -> list[Override]:
+    """The section `quick` as overrides: `search.trials: 20` sets that key.
+
+    Raises:
+        InputError: the document has none.
+    """
+    given = document.data.get("quick")
+    if not isinstance(given, dict) or not given:
+        raise InputError(Fault("has no section 'quick'", document.file, path="quick"))
+    return [Override(f"quick.{key}", tuple(key.split(".")), value) for key, value in given.items()]
+
+
 def apply_overrides(document: Document, overrides: Sequence[Override]) -> Document:
     """The document with the overrides set, in order; the file's own data stay as they were.
 

@@ -14,7 +14,7 @@ from hydra_dse.workload.replay import Replay
 
 if TYPE_CHECKING:
     from hydra_dse.config.workload_schema import Recorded
-    from hydra_dse.workload.traces import Trace
+    from hydra_dse.workload.traces.record import Trace
 
 Result = TypeVar("Result")
 TRACE: KeyPath = ("arrivals", "trace")
@@ -39,7 +39,7 @@ def recorded(document: Document, section: Recorded, file: Path) -> tuple[Replay,
     """
     from hydra_dse.config.lengths_schema import columns_of
     from hydra_dse.workload.chats import in_sessions, with_full_blocks
-    from hydra_dse.workload.traces import read_trace
+    from hydra_dse.workload.traces.read import read_trace
 
     trace = read_trace(file, kind=section.format, columns=columns_of(section.columns), limit=section.limit)
     requests = with_full_blocks(trace.requests)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hydra_dse.config import design_schema as schema
 from hydra_dse.config.dies import Die
@@ -19,15 +19,16 @@ from hydra_dse.config.hardware import load_die, load_from, load_link, load_memor
 from hydra_dse.config.loader import validate
 from hydra_dse.config.pieces import limits_of, mapping_of, placement_of, policy_of, precision_of, topology_of
 from hydra_dse.config.policy_schema import PolicySection
-from hydra_dse.config.technology import load_technology
 from hydra_dse.design.nouns import MappingChoice, Placement
 from hydra_dse.errors import InputError
 from hydra_dse.hardware.components import Chiplet, MemoryStack, PackageLimits, Topology
 from hydra_dse.hardware.formats import with_fast_format
 from hydra_dse.hardware.links import Fabric, LinkClass
-from hydra_dse.hardware.technology import Technology
 from hydra_dse.model.precision import Precision
 from hydra_dse.policy import Policy
+
+if TYPE_CHECKING:
+    from hydra_dse.hardware.technology import Technology
 
 _S = TypeVar("_S", bound=Section)
 
@@ -87,6 +88,8 @@ def _same(topology: Topology, _: int) -> Topology:
 def _technology(document: Document, path: KeyPath, section: schema.PackageSection) -> Technology | None:
     if section.technology is None:
         return None
+    from hydra_dse.config.technology import load_technology
+
     return load_from(document, (*path, "technology"), load_technology)
 
 

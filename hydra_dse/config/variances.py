@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hydra_dse.config.compared_loads import StudyFile, quick_overrides
+from hydra_dse.config.compared_loads import StudyFile
 from hydra_dse.config.finder import find
 from hydra_dse.config.loader import load_yaml, validate
-from hydra_dse.config.overrides import Override, apply_overrides, parsed
+from hydra_dse.config.overrides import Override, apply_overrides, parsed, quick_overrides
 from hydra_dse.config.spaces import load_space
 from hydra_dse.design.space import SearchSpace
 from hydra_dse.design.variance import Decomposition, Factor

@@ -28,7 +28,7 @@ from hydra_dse.config.prefix_schema import PrefixesSection
 from hydra_dse.workload.added import added_process
 from hydra_dse.workload.arrivals import Deterministic, Mmpp, Renewal, poisson
 from hydra_dse.workload.nouns import Arrivals
-from hydra_dse.workload.traces import MAX_ROWS
+from hydra_dse.workload.traces.record import MAX_ROWS
 from hydra_dse.workload.varying import Diurnal, Piecewise
 
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]

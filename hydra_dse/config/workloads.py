@@ -234,7 +234,7 @@ class _Builder:
 
     def _empirical(self, path: KeyPath, section: lengths_schema.EmpiricalSection) -> Lengths:
         from hydra_dse.config.lengths_schema import columns_of
-        from hydra_dse.workload.traces import read_lengths
+        from hydra_dse.workload.traces.read import read_lengths
 
         if section.rows is not None:
             rows = np.asarray(section.rows, dtype=np.int64)

@@ -7,9 +7,12 @@ compute: see `hydra_dse.hardware.composition`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hydra_dse.hardware.links import Fabric, LinkClass
-from hydra_dse.hardware.technology import Technology
+
+if TYPE_CHECKING:
+    from hydra_dse.hardware.technology import Technology
 
 
 @dataclass(frozen=True)

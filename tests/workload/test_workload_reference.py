@@ -12,7 +12,8 @@ from hydra_dse.config.lengths_schema import LengthsFile, lengths_of
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.rng import derive
 from hydra_dse.workload import Replay
-from hydra_dse.workload.traces import Columns, read_lengths, read_trace
+from hydra_dse.workload.traces.read import read_lengths, read_trace
+from hydra_dse.workload.traces.record import Columns
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = Path(os.environ.get("HYDRA_DSE_REFERENCE", ROOT.parent / "shared" / "reference"))

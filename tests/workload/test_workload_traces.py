@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hydra_dse.errors import InputError
-from hydra_dse.workload.traces import Columns, read_lengths, read_trace, sniff
+from hydra_dse.workload.traces.read import read_lengths, read_trace, sniff
+from hydra_dse.workload.traces.record import Columns
 
 AZURE = (
     "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
