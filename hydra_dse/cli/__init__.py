@@ -23,8 +23,7 @@ _SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EN
 
 _OBJECTS_BETWEEN_SEARCHES = 20_000
 """New objects after which Python looks for cycles.  Its own 700 let it look hundreds of times while modules are
-imported, which make many objects and no garbage: a tenth of the time that a check takes.  As much again is saved by
-not looking once more at the end of the process, which frees everything."""
+imported, which make many objects and no garbage: a tenth of the time that a check takes."""
 
 WRONG_INPUT, NOTHING_FEASIBLE, INTERRUPTED = 2, 3, 130
 
@@ -48,7 +47,6 @@ def main() -> None:
             _drop_output()
         file = "standard output" if error.filename is None else os.fsdecode(error.filename)
         code = _fail(f"{file}: {error.strerror}", WRONG_INPUT)
-    gc.freeze()
     sys.exit(code)
 
 

@@ -136,14 +136,14 @@ def test_a_closed_pipe_is_no_error(inputs):
 
 
 def modules_of(folder: Path, *words: str) -> tuple[set[str], dict[str, str]]:
-    """Top-level modules that a command loads, and its environment; what is bound and never used is not loaded."""
+    """Modules that a command loads, and its environment; what is bound and never used is not loaded."""
     script = (
         "import json, os, sys\n"
         f"sys.argv = ['hydra-dse', *{list(words)!r}]\n"
         "from hydra_dse.cli import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
         "loaded = [name for name, module in sys.modules.items() if type(module).__name__ != '_Deferred']\n"
-        "names = sorted({name.split('.')[0] for name in loaded})\n"
+        "names = sorted({*loaded, *(name.split('.')[0] for name in loaded)})\n"
         "print(json.dumps([names, dict(os.environ)]), file=sys.stderr)\n"
     )
     done = subprocess.run(
@@ -171,6 +171,25 @@ def test_a_check_of_an_experiment_needs_no_arrays_no_search_and_no_plots(inputs)
     found = modules_of(inputs, "check", "experiment.yaml")[0]
     assert not found & (HEAVY - {"pydantic"})
     assert "pydantic" in found
+
+
+def test_a_check_of_an_experiment_loads_no_readers_and_nouns_of_other_files(inputs):
+    found = modules_of(inputs, "check", "experiment.yaml")[0]
+    assert "hydra_dse.config.spaces" in found
+    others = {"hydra_dse.design.comparison", "hydra_dse.hardware.technology", "hydra_dse.workload.traces.read"}
+    assert not found & others
+
+
+def test_sections_are_built_when_they_are_used_and_without_plugins_of_other_packages():
+    script = (
+        "import hydra_dse.cli\n"
+        "from hydra_dse.config.experiment_schema import DynamicSection, SearchSection\n"
+        "SearchSection.model_validate({'trials': 3})\n"
+        "from pydantic.plugin import _loader\n"
+        "print(SearchSection.__pydantic_complete__, DynamicSection.__pydantic_complete__, _loader._plugins)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout == "True False None\n"
 
 
 def test_a_check_of_a_trace_makes_arrays(inputs):
