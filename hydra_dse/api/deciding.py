@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hydra_dse.api.runs import StudyRun, drawn
 from hydra_dse.config import load_experiment
 from hydra_dse.design.experiment import Experiment
@@ -171,7 +169,7 @@ class TaskMaps:
         Raises:
             InputError: no such metric, or no such share.
         """
-        from hydra_dse.report.charts import COLOURS, LINE_POINTS, XY, Axis, Series, axis_of, errors_of
+        from hydra_dse.report.cycles import over_cycles
         from hydra_dse.report.figures import figure_of
 
         settings = self.result.settings
@@ -182,17 +180,15 @@ class TaskMaps:
         if offered not in settings.loads:
             there = one_of([f"{one:g}" for one in settings.loads])
             raise InputError(Fault(f"no share {offered:g} of the highest rate was offered; there are {there}"))
-        series = []
-        for place, task_map in enumerate(settings.task_maps):
-            mine = [
+        measured = {
+            task_map: [
                 (row.load.cycle_s, *row.values[metric])
                 for row in self.result.rows
                 if (row.share, row.task_map) == (offered, task_map) and row.load.cycle_s is not None
             ]
-            cycle, value, low, high = np.array(sorted(mine)).T
-            colour = place % COLOURS
-            series.append(Series(task_map, LINE_POINTS, colour, cycle, value, y_error=errors_of(value, low, high)))
-        return figure_of(XY(Axis("cycle of shifts [s]", log=True), axis_of(metric), tuple(series)))
+            for task_map in settings.task_maps
+        }
+        return figure_of(over_cycles(metric, measured))
 
 
 def dynamic(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.results import metric
+from hydra_dse.results.metrics import UTILIZATION
 
 FloatArray = NDArray[np.float64]
 
@@ -20,16 +21,22 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = range(8)
 COLOURS = 8
 NARROW = 3.0
 """Values that differ by less than this factor are drawn on a linear axis: a logarithmic one lacks marks there."""
+BEYOND = 0.02
+"""How far an axis of shares reaches beyond 0 and 1."""
 POINTS, CLOUD, LINE, STEPS, LINE_POINTS, BAND = "points", "cloud", "line", "steps", "line and points", "band"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: label with unit, logarithmic or not, and for an axis of names what stands at 0, 1, 2 and so on."""
+    """An axis: label with unit, logarithmic or not, and for an axis of names what stands at 0, 1, 2 and so on.
+
+    `share` says that no value lies below 0 or above 1, so that the axis ends there.
+    """
 
     label: str
     log: bool = False
     names: tuple[str, ...] = ()
+    share: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,10 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Tile:
-    """A slot of the floorplan: centre and size in mm, what sits there, its group (for the colour), and a note."""
+    """A slot of the floorplan: centre and size in mm, what sits there, its group (for the colour), and a note.
+
+    `words` say the same as the note at length, for those who reach the tile.
+    """
 
     x_mm: float
     y_mm: float
@@ -139,6 +149,7 @@ class Tile:
     label: str
     group: str
     note: str = ""
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,11 +163,41 @@ class Wire:
 
 
 @dataclass(frozen=True)
+class Outline:
+    """The edge of one of several packages: its corners in mm."""
+
+    left_mm: float
+    bottom_mm: float
+    right_mm: float
+    top_mm: float
+
+
+@dataclass(frozen=True)
 class Package:
-    """The package from above."""
+    """The package from above, or several packages beside each other with the outline of each."""
 
     tiles: tuple[Tile, ...]
     wires: tuple[Wire, ...]
+    outlines: tuple[Outline, ...] = ()
+
+    @property
+    def extent_mm(self) -> Outline:
+        """The edge of all that is drawn."""
+        left = [tile.x_mm - tile.width_mm / 2 for tile in self.tiles]
+        right = [tile.x_mm + tile.width_mm / 2 for tile in self.tiles]
+        bottom = [tile.y_mm - tile.height_mm / 2 for tile in self.tiles]
+        top = [tile.y_mm + tile.height_mm / 2 for tile in self.tiles]
+        return Outline(
+            min([*left, *(outline.left_mm for outline in self.outlines)]),
+            min([*bottom, *(outline.bottom_mm for outline in self.outlines)]),
+            max([*right, *(outline.right_mm for outline in self.outlines)]),
+            max([*top, *(outline.top_mm for outline in self.outlines)]),
+        )
+
+    @property
+    def tiles_across(self) -> float:
+        """Its width in widths of its narrowest tile."""
+        return (self.extent_mm.right_mm - self.extent_mm.left_mm) / min(tile.width_mm for tile in self.tiles)
 
     @property
     def groups(self) -> dict[str, int]:
@@ -166,6 +207,12 @@ class Package:
 
 
 Chart = XY | Bars | HeatMap | Package
+
+SHARES = frozenset({
+    "slo_attainment", "hbm_utilization", "noi_utilization_max", "kv_occupancy", "state_occupancy", "prefix_hit_share",
+    "prefix_occupancy", "rejected_share",
+})  # fmt: skip
+"""Metrics that are shares of a whole."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +237,13 @@ def axis_of(name: str) -> Axis:
     """The axis of a metric: its short label with the unit; latencies on a logarithmic scale."""
     found = metric(name)
     unit = "" if found.unit == "1" else f" [{found.unit}]"
-    return Axis(f"{found.label}{unit}", log=found.unit == "s")
+    share = name in SHARES or name.startswith(UTILIZATION)
+    return Axis(f"{found.label}{unit}", log=found.unit == "s", share=share)
+
+
+def shown_ends(ends: FloatArray, values: FloatArray, log: bool) -> FloatArray:
+    """Ends of intervals that an axis makes room for: on a logarithmic one none far below the least of the values."""
+    return np.maximum(ends, values.min() / NARROW) if log else ends
 
 
 def errors_of(middle: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

@@ -93,6 +93,12 @@ def read_comparison(run_dir: str | Path) -> Compared:
     stored = load_yaml(path / COMPARISON).data
     needed = ("model", "workload", "objective", "contender")
     cases = _rows(path / COMPARED, (*needed, "power_w", "area_mm2", "node_nm", "parameters"))
+    summary = _rows(path / SUMMARY, ("contender", "ratio", "statistic", "value", "low", "high", "cases", "missing"))
+    known = {row["contender"] for row in cases}
+    for row in summary:
+        if row["contender"] not in known:
+            lacks = f"has no row of {row['contender']!r}, of which {SUMMARY} tells"
+            raise other_table(path / COMPARED, _STUDY, lacks)
     compared = stored.get("compare")
     first = compared[0] if isinstance(compared, list) and compared else {}
     reference = stored.get("reference") or (first.get("name") if isinstance(first, dict) else None)
@@ -104,7 +110,7 @@ def read_comparison(run_dir: str | Path) -> Compared:
         float(primary) if isinstance(primary, int | float) else 0.8,
         cases,
         _rows(path / POINTS_FILE, (*needed, "basis", "rate_requests_per_s", "ttft_mean_s")),
-        _rows(path / SUMMARY, ("contender", "ratio", "statistic", "value", "low", "high", "cases", "missing")),
+        summary,
     )
 
 
@@ -135,7 +141,7 @@ def _summary(found: Compared) -> Section:
     rows = [
         (
             row["contender"],
-            _named(row["ratio"]),
+            _shown(found)[row["ratio"]],
             f"{number(_value(row, 'value'))}\n{interval(*_edges(found, row))}",
             row["cases"],
             row["missing"],
@@ -158,12 +164,12 @@ def _edges(found: Compared, row: Row) -> tuple[float, float]:
 def _shown(found: Compared) -> dict[str, str]:
     """Ratios that are drawn, with their words."""
     at = f"ttft_at_{found.primary:g}_of_"
-    words = f"mean TTFT at {found.primary:g} of the highest rate of "
-    return {**_RATE_RATIOS, f"{at}reference": f"{words}{found.reference}", f"{at}own": f"{words}its own"}
-
-
-def _named(ratio: str) -> str:
-    return _RATE_RATIOS.get(ratio, ratio.replace("_", " "))
+    words = f"mean TTFT at {found.primary:g} of"
+    return {
+        **_RATE_RATIOS,
+        f"{at}reference": f"{words} the highest rate of {found.reference}",
+        f"{at}own": f"{words} its own highest rate",
+    }
 
 
 def _ratios(found: Compared) -> Section:

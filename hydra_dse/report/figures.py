@@ -14,6 +14,7 @@ import numpy as np
 
 from hydra_dse.report.charts import (
     BAND,
+    BEYOND,
     CLOUD,
     LINE,
     LINE_POINTS,
@@ -25,10 +26,12 @@ from hydra_dse.report.charts import (
     Bars,
     Chart,
     HeatMap,
+    Rule,
     Series,
+    shown_ends,
 )
 from hydra_dse.report.package_figure import package_figure
-from hydra_dse.report.style import COLOUR_OF, COLUMN_IN, LABEL_PT, PAGE_IN, SMALL_PT, new_figure
+from hydra_dse.report.style import BEHIND_WORDS, COLOUR_OF, COLUMN_IN, LABEL_PT, PAGE_IN, SMALL_PT, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +46,10 @@ _LETTER_IN = 0.06
 """Mean width of a letter of a tick or a legend."""
 _LEGEND_LETTERS = 44
 """Letters on a line of a legend."""
+_MOST_TICKS = 6
+"""Parts that the ticks divide an axis into: those of small numbers are as long as `0.00740`."""
+_LABEL_LETTERS = 32
+"""Letters on a line beside an upright axis."""
 _LONG = 22
 """Letters of a name beside an axis from which on a figure takes the width of a page."""
 
@@ -58,25 +65,35 @@ def figure_of(chart: Chart) -> Figure:
 
 def xy_figure(chart: XY) -> Figure:
     """Series over two axes, with their intervals and the rules across."""
-    figure, axes = new_figure(_width(chart.y.names), max(2.6, 0.9 + 0.17 * len(chart.y.names)))
+    names = chart.y.names
+    figure, axes = new_figure(_width(names), max(1.5, 0.9 + 0.17 * len(names)) if names else 2.6)
     for series in chart.series:
         _draw(axes, series)
     for rule in chart.rules:
-        draw, at = (axes.axvline, (rule.value, 0.98)) if rule.axis == "x" else (axes.axhline, (0.02, rule.value))
-        draw(rule.value, color="black", lw=0.7, ls=(0, (4, 2)))
-        place = axes.get_xaxis_transform() if rule.axis == "x" else axes.get_yaxis_transform()
-        side, up = ("right", "top") if rule.axis == "x" else ("left", "bottom")
-        if rule.label:
-            axes.text(
-                *at, f" {rule.label} ", fontsize=SMALL_PT, ha=side, va=up, transform=place, parse_math=False,
-                zorder=1.9,
-            )  # fmt: skip
+        _rule(axes, rule)
     _scale(axes.xaxis, chart.x, [series.x for series in chart.series])
     _scale(axes.yaxis, chart.y, [series.y for series in chart.series])
-    if chart.y.names:
-        axes.invert_yaxis()
+    if axes.get_xscale() == "linear" and not chart.x.names:
+        axes.locator_params(axis="x", nbins=_MOST_TICKS)
+    if names:
+        axes.set_ylim(len(names) - 0.4, -0.6)
     _legend(axes)
     return figure
+
+
+def _rule(axes: Axes, rule: Rule) -> None:
+    """A line across with its words along it: upwards from the axis, where the next line leaves them room."""
+    upright = rule.axis == "x"
+    (axes.axvline if upright else axes.axhline)(rule.value, color="black", lw=0.7, ls=(0, (4, 2)))
+    if rule.label:
+        at, aside = ((rule.value, 0.0), (-2, 3)) if upright else ((0.0, rule.value), (3, 1))
+        place = axes.get_xaxis_transform() if upright else axes.get_yaxis_transform()
+        words = axes.annotate(
+            rule.label, at, aside, xycoords=place, textcoords="offset points", fontsize=SMALL_PT,
+            ha="right" if upright else "left", va="bottom", rotation=90 if upright else 0, zorder=4.5,
+            bbox=BEHIND_WORDS,
+        )  # fmt: skip
+        as_written([words])
 
 
 def _draw(axes: Axes, series: Series) -> None:
@@ -110,7 +127,8 @@ def _draw(axes: Axes, series: Series) -> None:
 
 def _scale(side: Side, axis: Axis, values: Sequence[np.ndarray]) -> None:
     """Label and ticks; logarithmic where asked for and all values are positive."""
-    side.set_label_text(axis.label, parse_math=False)
+    label = axis.label if side is side.axes.xaxis else fill(axis.label, _LABEL_LETTERS)
+    side.set_label_text(label, parse_math=False)
     if axis.names:
         side.set_ticks(range(len(axis.names)), list(axis.names))
         as_written(side.get_ticklabels())
@@ -124,6 +142,13 @@ def _scale(side: Side, axis: Axis, values: Sequence[np.ndarray]) -> None:
         side.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
         side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         side.set_minor_formatter(NullFormatter())
+        least, most = side.get_view_interval()
+        least, most = shown_ends(np.array([least, most]), known, log=True).tolist()
+        side.set_view_interval(least, most, ignore=True)
+    elif axis.share and len(known):
+        least, most = side.get_view_interval()
+        bounds = min(known.min(), 0.0) - BEYOND, max(known.max(), 1.0) + BEYOND
+        side.set_view_interval(max(least, bounds[0]), min(most, bounds[1]), ignore=True)
 
 
 def bars_figure(chart: Bars) -> Figure:
@@ -147,7 +172,7 @@ def bars_figure(chart: Bars) -> Figure:
             axes.text(max(ends, default=0.0), place, f"  {row.note}", fontsize=SMALL_PT, va="center", parse_math=False)
     axes.set_yticks(range(len(chart.rows)), [row.label for row in chart.rows])
     as_written(axes.get_yticklabels())
-    axes.invert_yaxis()
+    axes.set_ylim(len(chart.rows) - 0.4, -0.6)
     axes.margins(x=0.12)
     axes.set_xlabel(chart.axis.label, parse_math=False)
     axes.grid(visible=False, axis="y")

@@ -60,10 +60,12 @@ def _plot(run: Run, x_name: str, y_name: str, baselines: Sequence[Baseline]) -> 
     x, y = run.values(x_name), run.values(y_name)
     feasible = np.flatnonzero(run.designs.scores.violation <= 0)
     order = np.array(run.front)[np.argsort(x[list(run.front)], kind="stable")]
+    # Of more than two objectives no line joins the points: what it seems to reach may lie behind it.
+    form = LINE_POINTS if len(run.experiment.objectives) <= 2 else POINTS
     front_ids = tuple(run.identity(int(row)) for row in order)
     series = [
         Series(f"scored designs ({len(feasible):,} feasible)", CLOUD, GREY, x[feasible], y[feasible]),
-        Series("front (estimated)", LINE_POINTS, BLUE, x[order], y[order], designs=front_ids),
+        Series("front (estimated)", form, BLUE, x[order], y[order], designs=front_ids),
     ]
     simulated = simulated_series(run, x_name, y_name)
     series += [simulated] if simulated is not None else []

@@ -8,11 +8,12 @@ import numpy as np
 
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.explain import Explanation
+from hydra_dse.hardware.components import Topology
 from hydra_dse.mapping import reference_traffic
 from hydra_dse.model.blocks import Model
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.placement import place_design
-from hydra_dse.report.charts import BLUE, ORANGE, Axis, Bar, BarRow, Bars, Package, Plot, Tile, Wire
+from hydra_dse.report.charts import BLUE, ORANGE, Axis, Bar, BarRow, Bars, Outline, Package, Plot, Tile, Wire
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
 from hydra_dse.report.served import Served, sections_of
@@ -95,9 +96,31 @@ def floorplan(
     for component, slot in enumerate(placed.placement.slots if placed.placement is not None else ()):
         at, name = slots[slot], names[component]
         heat = f"{celsius[slot]:.0f} °C" if slot in celsius else ""
-        note = ", ".join(words for words in (notes.get(name, ""), heat) if words)
-        tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, name, name, note))
-    return Package(tuple(tiles), tuple(wires))
+        share = notes.get(name, "")
+        note = ", ".join(words for words in (share, heat) if words)
+        said = ", ".join(
+            words for words in (share and f"{share} of the time busy", heat and f"{heat} at its hottest") if words
+        )
+        words = f"{name} on slot {slot}" + (f": {said}" if said else "")
+        tiles.append(Tile(at.x_mm, at.y_mm, at.width_mm, at.height_mm, name, name, note, words))
+    return Package(tuple(tiles), tuple(wires), _outlines(package.topology))
+
+
+def _outlines(topology: Topology) -> tuple[Outline, ...]:
+    """The edge of each of several packages; its slots stand in the order of the packages."""
+    found, first = [], 0
+    for island in topology.islands:
+        slots = topology.slots[first : first + len(island.slots)]
+        first += len(island.slots)
+        found.append(
+            Outline(
+                min(slot.x_mm - slot.width_mm / 2 for slot in slots),
+                min(slot.y_mm - slot.height_mm / 2 for slot in slots),
+                max(slot.x_mm + slot.width_mm / 2 for slot in slots),
+                max(slot.y_mm + slot.height_mm / 2 for slot in slots),
+            )
+        )
+    return tuple(found)
 
 
 def _floorplan(run: Run, served: Served) -> Plot | None:
@@ -122,6 +145,7 @@ def _floorplan(run: Run, served: Served) -> Plot | None:
     caption = (
         f"Design {run.identity(run.recommended)} from above: tiles by group with the share of time they are busy{hot}; "
         f"{words}, both directions drawn as the busier one."
+        f"{' Dashed: the edges of the packages.' if drawn.outlines else ''}"
     )
     columns = ("kind", "name", "x_mm", "y_mm", "width_or_x1_mm", "height_or_y1_mm", "note_or_relative_load")
     return Plot(served.stem("floorplan"), "Floorplan and link loads", caption, drawn, columns, rows)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hydra_dse.report.charts import Package
-from hydra_dse.report.style import COLOUR_OF, COLUMN_IN, PAGE_IN, SMALL_PT, new_figure
+from hydra_dse.report.style import BEHIND_WORDS, COLOUR_OF, COLUMN_IN, PAGE_IN, SMALL_PT, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-_PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6}
-"""Behind words that a link may run through."""
 TILES_A_COLUMN = 4.5
 """Tiles beside each other whose letters fit into a column and leave their links to be seen."""
 LOADS = ((1.0, "busiest link"), (0.5, "half of its load"), (0.1, "a tenth of it"))
@@ -24,12 +22,10 @@ def package_figure(chart: Package) -> Figure:
     """The package from above."""
     from matplotlib.patches import Rectangle
 
-    across = max(tile.x_mm for tile in chart.tiles) - min(tile.x_mm for tile in chart.tiles)
-    up = max(tile.y_mm for tile in chart.tiles) - min(tile.y_mm for tile in chart.tiles)
     # As wide as the letters of its smallest tile ask for.
-    narrow = min(tile.width_mm for tile in chart.tiles)
-    width_in = PAGE_IN if (across + narrow) / narrow > TILES_A_COLUMN else COLUMN_IN
-    shape = (up + narrow) / (across + narrow)
+    width_in = PAGE_IN if chart.tiles_across > TILES_A_COLUMN else COLUMN_IN
+    edge = chart.extent_mm
+    shape = (edge.top_mm - edge.bottom_mm) / (edge.right_mm - edge.left_mm)
     figure, axes = new_figure(width_in, max(1.8, min(7.0, (width_in - 0.6) * shape + 1.0)))
     colours = {name: COLOUR_OF[place] for name, place in chart.groups.items()}
     for tile in chart.tiles:
@@ -42,8 +38,11 @@ def package_figure(chart: Package) -> Figure:
         bottom = tile.y_mm - 0.39 * tile.height_mm
         axes.text(
             left, bottom, tile.note.replace(", ", "\n"), ha="left", va="bottom", fontsize=SMALL_PT, zorder=4,
-            parse_math=False, bbox=_PAPER, linespacing=1.0,
+            parse_math=False, bbox=BEHIND_WORDS, linespacing=1.0,
         )  # fmt: skip
+    for outline in chart.outlines:
+        size = (outline.right_mm - outline.left_mm, outline.top_mm - outline.bottom_mm)
+        axes.add_patch(Rectangle((outline.left_mm, outline.bottom_mm), *size, fill=False, lw=0.6, ls=(0, (4, 2))))
     for wire in chart.wires:
         axes.add_line(_line((wire.start[0], wire.end[0]), (wire.start[1], wire.end[1]), wire.load))
     axes.set_aspect("equal")

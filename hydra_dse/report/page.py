@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from hydra_dse.report.charts import HeatMap, Plot
+from hydra_dse.report.charts import HeatMap, Package, Plot
 from hydra_dse.report.page_tables import data_table, table_html
 from hydra_dse.report.records import Detail, Report, Section
-from hydra_dse.report.screen import inline_svg
+from hydra_dse.report.screen import inline_svg, is_wide
 
 NEW_LINE = "\n"
 WIDE_COLUMNS = 8
@@ -131,9 +131,10 @@ def _figures(plots: Sequence[Plot], labels: Mapping[str, str]) -> str:
 
 
 def _wide(plot: Plot) -> str:
-    """Large heat maps take the width of the page, so that their texts can be read."""
+    """Large heat maps and packages take the width of the page, so that their texts can be read."""
     chart = plot.chart
-    return ' class="wide"' if isinstance(chart, HeatMap) and len(chart.columns) > WIDE_COLUMNS else ""
+    wide = isinstance(chart, HeatMap) and len(chart.columns) > WIDE_COLUMNS
+    return ' class="wide"' if wide or (isinstance(chart, Package) and is_wide(chart)) else ""
 
 
 def _panel(report: Report) -> str:
@@ -153,7 +154,7 @@ def _panel(report: Report) -> str:
         )
     )
     return (
-        '<div class="panel" id="details" role="region" aria-labelledby="details-title">'
+        '<div class="panel recommended" id="details" role="region" aria-labelledby="details-title">'
         f'<div aria-live="polite" aria-atomic="true"><h3 class="title" id="details-title">{escape(detail.title)}</h3>'
         f'<p class="said"></p></div><dl>{pairs}</dl><div class="scroll"><table><caption>Metrics of the selected design'
         f"</caption><thead><tr>{head}</tr></thead><tbody></tbody></table></div></div>"

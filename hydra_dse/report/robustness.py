@@ -14,9 +14,9 @@ from hydra_dse.report.charts import HeatMap, Plot
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
 from hydra_dse.report.stored import file_word
+from hydra_dse.studies.robust_files import ROBUSTNESS
 from hydra_dse.studies.role_search import EVERY
 
-ROBUSTNESS = "robustness.csv"
 HEADING = "Robustness over models"
 SHARE = "retained_share"
 COLUMNS = ("design", "model", "metric", SHARE)

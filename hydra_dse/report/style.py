@@ -21,6 +21,10 @@ SMALL_PT, LABEL_PT = 7.0, 8.0
 """Letters of ticks, legends and notes, and of the labels of axes: nothing is smaller."""
 
 
+BEHIND_WORDS = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6}
+"""Of words that something may run through."""
+
+
 def new_figure(width_in: float = COLUMN_IN, height_in: float = 2.6) -> tuple[Figure, Axes]:
     """Return an empty figure and its axes in the style of all our figures."""
     from matplotlib.figure import Figure

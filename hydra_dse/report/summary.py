@@ -47,7 +47,8 @@ def recommendation_section(run: Run) -> Section:
         return Section("Recommended design", absent="no design is feasible")
     row = run.recommended
     point = run.designs.points[row]
-    parameters = Table("Parameters", list(point), [[str(value) for value in point.values()]], 0)
+    chosen = [[name, str(value)] for name, value in point.items()]
+    parameters = Table("Parameters", ("parameter", "value"), chosen, 1)
     columns = ("metric", "unit", "estimated", "simulated", "error of the estimate")
     metrics = Table("Metrics", columns, [side_by_side(run, name, row) for name in shown_metrics(run)], 2)
     return Section(f"Recommended design {run.identity(row)}", tuple(_reasons(run)), (), (parameters, metrics))

@@ -13,19 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from hydra_dse.errors import Fault, InputError
-from hydra_dse.report.charts import (
-    LINE,
-    LINE_POINTS,
-    XY,
-    Axis,
-    FloatArray,
-    HeatMap,
-    Plot,
-    Rule,
-    Series,
-    axis_of,
-    errors_of,
-)
+from hydra_dse.report.charts import COLOURS, GREY, LINE, XY, Axis, FloatArray, HeatMap, Plot, Rule, Series
+from hydra_dse.report.cycles import Measured, over_cycles
 from hydra_dse.report.records import Report, Section, Table
 from hydra_dse.report.stored import Row, file_word, other_table, stored_table
 from hydra_dse.report.summary import origin_section
@@ -37,7 +26,7 @@ from hydra_dse.studies.run_directory import EXPERIMENT, RunDirectory, existing_r
 
 _STUDY = "a study of task maps"
 _CURVES = (
-    ("slo_attainment", "SLO attainment", Axis("requests that meet their SLO [1]"), "arrived then"),
+    ("slo_attainment", "SLO attainment", Axis("requests that meet their SLO [1]", share=True), "arrived then"),
     ("ttft_mean_s", "TTFT", Axis("TTFT mean [s]", log=True), "arrived then"),
     (COMPLETED, "Throughput", Axis("throughput [requests/s]"), "ended then"),
     (WAITING, "Backlog", Axis("requests before their first token [1]"), "wait for their first token"),
@@ -145,18 +134,14 @@ def _service(found: TaskMaps) -> Section:
 def _over_cycles(found: TaskMaps, share: str, name: str) -> Plot:
     """A metric over the length of the cycle of shifts, a line for each map."""
     mine = [row for row in found.rows if row["share_of_max_rate"] == share and row["cycle_s"]]
-    series = []
-    for place, task_map in enumerate(found.maps):
-        rows = sorted((row for row in mine if row["task_map"] == task_map), key=lambda row: _value(row, "cycle_s"))
-        x, y, low, high = (
-            np.array([_value(row, key) for row in rows]) for key in ("cycle_s", name, f"{name}:low", f"{name}:high")
-        )
-        error = errors_of(y, np.maximum(low, 0.0), np.minimum(high, 1.0) if name == "slo_attainment" else high)
-        series.append(Series(task_map, LINE_POINTS, place, x, y, None, error, square=place % 2 == 1))
-    axis = axis_of(name)
-    title = f"{axis.label.split(' [')[0]} over the period of the shifts{_at(found, share)}"
+    keys = ("cycle_s", name, f"{name}:low", f"{name}:high")
+    measured: dict[str, list[Measured]] = {task_map: [] for task_map in found.maps}
+    for row in mine:
+        cycle, value, low, high = (_value(row, key) for key in keys)
+        measured[row["task_map"]].append((cycle, value, low, high))
+    chart = over_cycles(name, measured)
+    title = f"{chart.y.label.split(' [')[0]} over the period of the shifts{_at(found, share)}"
     data = [(row["task_map"], _value(row, "cycle_s"), _value(row, name)) for row in mine]
-    chart = XY(Axis("length of the cycle of shifts [s]", log=True), axis, tuple(series))
     stem = f"cycles_{name}_{file_word(share)}"
     return Plot(stem, title, "Means with 95 % intervals.", chart, ("task_map", "cycle_s", name), data)
 
@@ -204,13 +189,13 @@ def _curve(found: TaskMaps, rows: Sequence[Row], curve: tuple[str, str, Axis, st
     for place, task_map in enumerate(found.maps):
         mine = [row for row in rows if row["task_map"] == task_map]
         x, y = _middle(mine), np.array([_value(row, name) for row in mine])
-        series.append(Series(task_map, LINE, place, x, y))
+        series.append(Series(task_map, LINE, place % COLOURS, x, y))
     if not any(len(each.known) for each in series):
         return []
     if name == COMPLETED:
         mine = [row for row in rows if row["task_map"] == found.maps[0]]
         offered = np.array([_value(row, OFFERED) for row in mine])
-        series.append(Series("offered", LINE, 7, _middle(mine), offered, dashed=True))
+        series.append(Series("offered", LINE, GREY, _middle(mine), offered, dashed=True))
     shifts = dict.fromkeys(_value(row, "from_s") for row in rows if row.get("part") == "1")
     rules = tuple(Rule("", "x", at) for at in shifts if at > 0)
     first = rows[0]

@@ -79,7 +79,10 @@ class Browser:
 
     def key(self, name: str) -> None:
         """Press a key, as a keyboard does."""
-        code = {"Tab": 9, "Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "End": 35, "Home": 36, "Escape": 27}[name]
+        code = {
+            "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38,
+            "ArrowRight": 39, "ArrowDown": 40,
+        }[name]  # fmt: skip
         text = {"text": "\r"} if name == "Enter" else {}
         about = {"key": name, "code": name, "windowsVirtualKeyCode": code}
         self._ask("Input.dispatchKeyEvent", type="keyDown", **about, **text)

@@ -101,6 +101,57 @@ def test_the_keyboard_reaches_and_chooses_every_point_of_a_chart(page):
     assert page.run("getComputedStyle(document.activeElement.querySelector('.target')).strokeWidth") == "2.5px"
 
 
+FLOORPLAN = "document.querySelector('#plot-floorplan')"
+FOCUSED = "document.activeElement.getAttribute('aria-label')"
+TIP = "document.querySelector('.tip:not([hidden])')?.textContent ?? ''"
+
+
+def test_the_keyboard_reaches_every_tile_and_shows_what_it_is(page):
+    page.run(f"{FLOORPLAN}.querySelector('.marks [tabindex=\"0\"]').focus()")
+    count = page.run(f"{FLOORPLAN}.querySelector('.marks').querySelectorAll('.mark').length")
+    seen = [page.run(FOCUSED)]
+    for _ in range(count - 1):
+        page.key("ArrowRight")
+        seen.append(page.run(FOCUSED))
+        assert page.run(TIP) == seen[-1]
+    assert len(set(seen)) == count > 1 and all(" on slot " in words for words in seen)
+    assert page.run("getComputedStyle(document.activeElement.querySelector('.tile')).strokeWidth") == "3px"
+    page.key("Escape")
+    assert page.run(TIP) == ""
+    assert page.run(FOCUSED) == seen[-1]
+
+
+def test_arrows_up_and_down_go_to_the_tile_above_and_below(page):
+    page.run(f"{FLOORPLAN}.querySelector('.marks [tabindex=\"0\"]').focus()")
+    place = "[document.activeElement.dataset.x, document.activeElement.dataset.y].map(Number)"
+    start = page.run(place)
+    page.key("ArrowDown")
+    below = page.run(place)
+    assert below[0] == start[0] and below[1] > start[1]
+    page.key("ArrowUp")
+    assert page.run(place) == start
+    page.key("ArrowUp")  # nothing lies above
+    assert page.run(place) == start
+
+
+def test_a_group_of_marks_is_one_stop_of_the_tab_key(page):
+    page.run(f"{FLOORPLAN}.querySelector('.marks [tabindex=\"0\"]').focus()")
+    page.key("ArrowRight")
+    page.key("Tab")
+    group = "document.activeElement.closest('.marks').getAttribute('aria-label')"
+    assert page.run(group) == "Links of: Floorplan and link loads"
+    stops = "[...document.querySelectorAll('.marks')].map(g => g.querySelectorAll('[tabindex=\"0\"]').length)"
+    assert set(page.run(stops)) == {1}
+
+
+def test_hovering_a_bar_shows_its_values_and_escape_hides_them(page):
+    page.point("document.querySelector('#plot-shares .mark')")
+    words = page.run("document.querySelector('#plot-shares .mark').getAttribute('aria-label')")
+    assert ": estimated 0." in words and page.run(TIP) == words
+    page.key("Escape")
+    assert page.run(TIP) == ""
+
+
 def test_a_heading_sorts_both_ways_and_says_so(page):
     head = "document.querySelectorAll('table.designs thead th')[0]"
     names = designs(page)
@@ -160,6 +211,20 @@ def test_on_paper_colours_are_light_and_controls_are_left_out(page, tmp_path):
     assert set(page.run(hidden)) == {"none"}
     page.media()
     assert page.print(tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_on_paper_no_table_is_wider_than_the_page_and_the_panel_stands_where_it_says_more(page):
+    page.media("print")
+    page.size(718, 1000)  # US Letter at 96 dots an inch, less margins of 12 mm
+    assert page.run("document.documentElement.scrollWidth") <= 718
+    panel = "getComputedStyle(document.querySelector('#details')).display"
+    assert page.run(panel) == "none"
+    page.media()
+    page.size(1280, 900)
+    other = next(design for design in designs(page) if design not in page.run(CHOSEN))
+    page.point(f"document.querySelector('tr[data-design=\"{other}\"] button')", click=True)
+    page.media("print")
+    assert page.run(panel) == "block"
 
 
 def test_a_screen_reader_finds_landmarks_charts_points_and_tables(page):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
-from hydra_dse.report.charts import COLOURS, LINE, XY, Axis, HeatMap, Series, errors_of
+from hydra_dse.report.charts import COLOURS, LINE, XY, Axis, HeatMap, Rule, Series, errors_of
+from hydra_dse.report.cycles import over_cycles
 from hydra_dse.report.figures import bars_figure, figure_of, heat_figure, image_bytes, xy_figure
 from hydra_dse.report.style import COLOUR_OF
 
@@ -101,3 +104,50 @@ def test_the_label_of_a_heat_map_is_not_cut_off():
     figure.canvas.draw()
     box = next(text for text in figure.texts if text.get_text() == label).get_window_extent()
     assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+
+
+def test_the_words_of_a_rule_stay_inside_the_axes():
+    rules = (Rule("baseline", "x", 1.0), Rule("service level", "y", 1.0))
+    x = Series("s", LINE, 0, np.array([1.0, 3.0]), np.array([0.0, 2.0]))
+    axes = xy_figure(XY(Axis("ratio [1]"), Axis("y"), (x,), rules)).axes[0]
+    axes.figure.canvas.draw()
+    words = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    line = axes.transData.transform((1.0, 1.0))
+    assert set(words) == {"baseline", "service level"}
+    assert words["baseline"].x0 >= axes.bbox.x0 and words["baseline"].x1 <= line[0]
+    assert words["service level"].y0 >= line[1]
+    assert all(box.y0 >= axes.bbox.y0 and box.y1 <= axes.bbox.y1 for box in words.values())
+
+
+def test_ticks_of_small_numbers_do_not_run_into_each_other():
+    x = np.array([0.00740, 0.00775])
+    figure = xy_figure(XY(Axis("estimated TPOT [s]"), Axis("y"), (Series("", LINE, 0, x, x),)))
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert len(boxes) >= 3
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_a_long_label_beside_an_axis_stays_inside_the_figure():
+    label = "throughput per package cost [tokens/s/USD]"
+    x = np.array([1.0, 2.0])
+    figure = xy_figure(XY(Axis("x"), Axis(label), tuple(Series(str(n), LINE, 0, x, x) for n in range(7))))
+    figure.canvas.draw()
+    box = figure.axes[0].yaxis.label.get_window_extent()
+    assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
+
+
+def test_a_share_on_paper_ends_a_little_beyond_one():
+    ones = np.array([1.0, 1.0])
+    axes = xy_figure(XY(Axis("x"), Axis("share", share=True), (Series("", LINE, 0, np.arange(2.0), ones),))).axes[0]
+    assert axes.get_ylim()[1] == pytest.approx(1.02)
+
+
+def test_a_line_for_every_task_map_keeps_shares_within_one_and_has_a_colour_however_many_there_are():
+    found = {f"map {place}": [(50.0, 0.9, 0.8, 1.3), (10.0, 0.5, -0.2, 0.6)] for place in range(COLOURS + 1)}
+    chart = over_cycles("slo_attainment", found)
+    first, last = chart.series[0], chart.series[-1]
+    assert first.x.tolist() == [10.0, 50.0] and first.y.tolist() == [0.5, 0.9]
+    assert (first.y - first.y_error[0]).tolist() == pytest.approx([0.0, 0.8])
+    assert (first.y + first.y_error[1]).tolist() == pytest.approx([0.6, 1.0])
+    assert last.colour == first.colour and chart.x.label == "length of the cycle of shifts [s]"

@@ -26,6 +26,7 @@
     const detail = data.designs[design];
     const panel = document.getElementById("details");
     if (!panel || !detail) return;
+    panel.classList.toggle("recommended", design === data.recommended);
     const head = panel.querySelector(".title");
     head.textContent = detail.title;
     panel.querySelector(".said").textContent = detail.metrics.slice(0, data.objectives).map(
@@ -56,7 +57,7 @@
     showDetails(design);
   }
 
-  // Charts: one stop of the tab key each, arrow keys between the points.
+  // Charts: one stop of the tab key for each group of points or marks, arrow keys between them.
   function tipOf(figure) {
     let tip = figure.querySelector(".tip");
     if (!tip) {
@@ -83,32 +84,54 @@
 
   function move(points, from, step) {
     const next = points[Math.min(Math.max(from + step, 0), points.length - 1)];
-    points[from].tabIndex = -1;
-    next.tabIndex = 0;
+    points.forEach((point) => { point.tabIndex = point === next ? 0 : -1; });
     next.focus();
+  }
+
+  // How far the nearest of the marks below (or above) is in their order; 0 where there is none.
+  function stepDown(marks, from, sign) {
+    const here = marks[from].dataset;
+    let best = from, least = Infinity;
+    marks.forEach((mark, index) => {
+      const down = sign * (mark.dataset.y - here.y), aside = Math.abs(mark.dataset.x - here.x);
+      if (down > 1 && down + 2 * aside < least) [best, least] = [index, down + 2 * aside];
+    });
+    return best - from;
   }
 
   function onKey(event, points, index) {
     const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -points.length, End: points.length };
-    if (event.key in steps) move(points, index, steps[event.key]);
-    else if (event.key === "Enter" || event.key === " ") select(points[index].dataset.design);
-    else if (event.key === "Escape") hideTip(points[index]);
+    const flat = points[index].classList.contains("mark");
+    const vertical = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (flat && vertical) move(points, index, stepDown(points, index, vertical));
+    else if (event.key in steps) move(points, index, steps[event.key]);
+    else if (!flat && (event.key === "Enter" || event.key === " ")) select(points[index].dataset.design);
     else return;
     event.preventDefault();
   }
 
-  for (const group of document.querySelectorAll(".points")) {
-    const points = [...group.querySelectorAll(".pick")].sort((a, b) => a.dataset.x - b.dataset.x);
+  function listen(points) {
     if (points.length) points[0].tabIndex = 0;
     points.forEach((pick, index) => {
+      pick.querySelector("title")?.remove();
       pick.addEventListener("keydown", (event) => onKey(event, points, index));
-      pick.addEventListener("click", () => { select(pick.dataset.design); });
       pick.addEventListener("pointerenter", () => showTip(pick));
       pick.addEventListener("pointerleave", () => hideTip(pick));
       pick.addEventListener("focus", () => showTip(pick));
       pick.addEventListener("blur", () => hideTip(pick));
     });
   }
+
+  for (const group of document.querySelectorAll(".points")) {
+    listen([...group.querySelectorAll(".pick")].sort((a, b) => a.dataset.x - b.dataset.x));
+  }
+  for (const group of document.querySelectorAll(".marks")) {
+    listen([...group.querySelectorAll(".mark")].sort((a, b) => a.dataset.order - b.dataset.order));
+  }
+  for (const pick of picks) pick.addEventListener("click", () => select(pick.dataset.design));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const tip of document.querySelectorAll(".tip")) tip.hidden = true;
+  });
 
   // Tables of designs: a button selects a row, a heading sorts, words filter.
   for (const row of rows) {

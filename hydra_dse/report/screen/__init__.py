@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hydra_dse.report.charts import XY, Bars, Chart, HeatMap
-from hydra_dse.report.screen.draw_others import draw_bars, draw_heat, draw_package
+from hydra_dse.report.screen.draw_others import draw_bars, draw_heat
+from hydra_dse.report.screen.draw_package import draw_package, is_wide
 from hydra_dse.report.screen.draw_xy import draw_xy
+
+__all__ = ["inline_svg", "is_wide"]
 
 
 def inline_svg(chart: Chart, name: str, labels: Mapping[str, str]) -> str:

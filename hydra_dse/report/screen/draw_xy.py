@@ -7,11 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from hydra_dse.report.charts import BAND, CLOUD, LINE, LINE_POINTS, POINTS, STEPS, XY, FloatArray, Rule, Series
-from hydra_dse.report.screen.elements import dots, element, line, path, rectangle, text
-from hydra_dse.report.screen.frame import BOTTOM, CHARACTER, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Key, axes, drawing, legend
+from hydra_dse.report.screen.elements import dots, element, line, path, rectangle, shortened, text
+from hydra_dse.report.screen.frame import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Key, axes, drawing, legend
+from hydra_dse.report.screen.letters import text_width
 from hydra_dse.report.screen.scales import Scale, scale_for
 
 MOST_DOTS = 2000
+LEAST_HEIGHT = 240.0
+"""Of a drawing with names beside it."""
 
 
 def draw_xy(chart: XY, name: str, labels: Mapping[str, str]) -> str:
@@ -22,12 +25,12 @@ def draw_xy(chart: XY, name: str, labels: Mapping[str, str]) -> str:
         name: what the drawing is called, for screen readers.
         labels: by design, what is read out where its point is reached; those without one cannot be selected.
     """
-    left = max(LEFT, 16.0 + CHARACTER * min(28, max((len(word) for word in chart.y.names), default=0)))
+    left = max(LEFT, 16.0 + max((text_width(shortened(word)) for word in chart.y.names), default=0.0))
     keys, key_height = legend(_keys(chart), left, 4.0, WIDTH - left - RIGHT)
     top = TOP + key_height
-    tall = max(HEIGHT, top + BOTTOM + 26.0 * len(chart.y.names))
-    across = scale_for(chart.x, _all(chart, "x"), left, WIDTH - RIGHT)
-    up = scale_for(chart.y, _all(chart, "y"), tall - BOTTOM, top)
+    tall = max(LEAST_HEIGHT, top + BOTTOM + 26.0 * len(chart.y.names)) if chart.y.names else HEIGHT
+    across = scale_for(chart.x, _values(chart, "x"), left, WIDTH - RIGHT, _ends(chart, "x"))
+    up = scale_for(chart.y, _values(chart, "y"), tall - BOTTOM, top, _ends(chart, "y"))
     if chart.y.names:  # names run from the top downwards
         up = Scale(up.low, up.high, up.end, up.start)
     flat = Scale(up.low, up.high, tall - BOTTOM, top, up.log) if not chart.y.names else up
@@ -37,7 +40,8 @@ def draw_xy(chart: XY, name: str, labels: Mapping[str, str]) -> str:
     options = "".join(_options(series, across, up, labels) for series in chart.series)
     if options:
         options = element("g", options, role="listbox", aria_label=f"Designs in: {name}", class_="points")
-    return drawing(keys + frame + lines + still + options, WIDTH, tall, name, "group" if options else "img")
+    labels_of = "".join(_rule_label(rule, across, up, tall - BOTTOM) for rule in chart.rules)
+    return drawing(keys + frame + lines + still + labels_of + options, WIDTH, tall, name, "group" if options else "img")
 
 
 def _names_frame(chart: XY, across: Scale, down: Scale, tall: float) -> str:
@@ -45,29 +49,32 @@ def _names_frame(chart: XY, across: Scale, down: Scale, tall: float) -> str:
     return axes(chart.x, chart.y, across, upside)
 
 
-def _all(chart: XY, side: str) -> list[FloatArray]:
-    """All values of an axis, the ends of intervals included, and the rules on it."""
+def _values(chart: XY, side: str) -> list[FloatArray]:
+    """All values of an axis, and the rules on it."""
+    found = [(series.x if side == "x" else series.y)[series.known] for series in chart.series]
+    return [*found, np.array([rule.value for rule in chart.rules if rule.axis == side])]
+
+
+def _ends(chart: XY, side: str) -> list[FloatArray]:
+    """The ends of all intervals along an axis."""
     found = []
-    axis = chart.x if side == "x" else chart.y
     for series in chart.series:
         known = series.known
         values = (series.x if side == "x" else series.y)[known]
         error = series.x_error if side == "x" else series.y_error
-        found.append(values)
         if error is not None:
-            ends = np.concatenate((values - error[0][known], values + error[1][known]))
-            # An interval that reaches below 0 does not make a logarithmic axis linear: it ends at the frame.
-            found.append(ends[ends > 0] if axis.log else ends)
-    found.append(np.array([rule.value for rule in chart.rules if rule.axis == side]))
+            found += [values - error[0][known], values + error[1][known]]
     return found
 
 
 def _keys(chart: XY) -> list[Key]:
-    signs = {LINE: "line", STEPS: "line", LINE_POINTS: "line", BAND: "band"}
+    signs = {LINE: "line", STEPS: "line", BAND: "band"}
     keys = []
     for series in chart.series:
         if series.label and len(series.known):
-            sign = "dash" if series.dashed else signs.get(series.form, "square" if series.square else "dot")
+            point = "square" if series.square else "dot"
+            point = f"line {point}" if series.form == LINE_POINTS else point
+            sign = "dash" if series.dashed else signs.get(series.form, point)
             keys.append(Key(series.label, series.colour, sign))
     return keys
 
@@ -75,10 +82,17 @@ def _keys(chart: XY) -> list[Key]:
 def _rule(rule: Rule, across: Scale, up: Scale, bottom: float, top: float) -> str:
     if rule.axis == "x":
         at = across.place(rule.value)
-        words = text((at - 5, top + 10), rule.label, "note", "end")
-        return line((at, bottom), (at, top), "rule") + words
+        return line((at, bottom), (at, top), "rule")
     at = up.place(rule.value)
-    return line((across.start, at), (across.end, at), "rule") + text((across.start + 6, at - 5), rule.label, "note")
+    return line((across.start, at), (across.end, at), "rule")
+
+
+def _rule_label(rule: Rule, across: Scale, up: Scale, bottom: float) -> str:
+    """Words along the line, over what is drawn: upwards from the axis, where the next line leaves them room."""
+    if rule.axis == "x":
+        at = across.place(rule.value) - 5
+        return text((at, bottom - 6), rule.label, "note halo", transform=f"rotate(-90 {at:.1f} {bottom - 6:.1f})")
+    return text((across.start + 6, up.place(rule.value) - 5), rule.label, "note halo")
 
 
 def _still(series: Series, across: Scale, up: Scale) -> str:

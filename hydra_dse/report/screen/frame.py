@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hydra_dse.report.charts import Axis
 from hydra_dse.report.screen.elements import element, line, rectangle, shortened, text
+from hydra_dse.report.screen.letters import text_width
 from hydra_dse.report.screen.scales import Scale, tick_text
 
 WIDTH, HEIGHT = 560.0, 380.0
@@ -14,13 +15,14 @@ LEFT, RIGHT, TOP, BOTTOM = 68.0, 14.0, 12.0, 48.0
 LEGEND_LINE = 18.0
 INK = -1
 """In place of a colour: that of the text."""
-CHARACTER = 6.7
-"""Mean width of a character of the drawings' text."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of the legend: its sign is `"dot"`, `"square"`, `"line"`, `"dash"`, `"bar"` or `"band"`."""
+    """An entry of the legend.
+
+    Its sign is `"dot"`, `"square"`, `"line"`, `"dash"`, `"bar"`, `"band"`, `"line dot"` or `"line square"`.
+    """
 
     label: str
     colour: int
@@ -38,7 +40,7 @@ def legend(keys: Sequence[Key], left: float, top: float, width: float) -> tuple[
     parts, x, row = [], left, 0
     for key in keys:
         label = shortened(key.label, 44)
-        needs = 26.0 + CHARACTER * len(label)
+        needs = 32.0 + text_width(label)
         if x > left and x + needs > left + width:
             x, row = left, row + 1
         y = top + LEGEND_LINE * row + 8
@@ -56,7 +58,10 @@ def _sign(key: Key, x: float, y: float) -> str:
     if key.sign == "band":
         return rectangle(x + 1, y - 5, 14, 10, f"{colour} fill band")
     kind = "dash" if key.sign == "dash" else ""
-    return line((x + 1, y), (x + 15, y), f"{colour} stroke {kind}".strip())
+    drawn = line((x + 1, y), (x + 15, y), f"{colour} stroke {kind}".strip())
+    if key.sign == "line dot":
+        drawn += element("circle", cx=x + 8, cy=y, r=3.4, class_=f"{colour} fill")
+    return drawn + (rectangle(x + 4.6, y - 3.4, 6.8, 6.8, f"{colour} fill") if key.sign == "line square" else "")
 
 
 def axes(x: Axis, y: Axis | None, across: Scale, up: Scale) -> str:
@@ -75,7 +80,7 @@ def _across(axis: Axis, scale: Scale, bottom: float, top: float) -> str:
     for value, label in _named(axis, scale):
         at = scale.place(value)
         # The last one may not reach over the edge of the drawing, which ends `RIGHT` beyond its frame.
-        middle = min(at, scale.end + RIGHT - CHARACTER * len(label) / 2)
+        middle = min(at, scale.end + RIGHT - text_width(label) / 2)
         parts.append(line((at, bottom), (at, top), "grid") + text((middle, bottom + 16), label, anchor="middle"))
     parts.append(line((scale.start, bottom), (scale.end, bottom), "axis"))
     parts.append(text(((scale.start + scale.end) / 2, bottom + 36), axis.label, "label", "middle"))

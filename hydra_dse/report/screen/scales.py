@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hydra_dse.report.charts import NARROW, Axis, FloatArray
+from hydra_dse.report.charts import BEYOND, NARROW, Axis, FloatArray, shown_ends
 
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _MOST_TICKS = 7
@@ -45,31 +45,48 @@ class Scale:
             return np.asarray(np.log10(values), dtype=float)
 
 
-def scale_for(axis: Axis, values: Iterable[FloatArray], start: float, end: float, zero: bool = False) -> Scale:
+def scale_for(
+    axis: Axis,
+    values: Iterable[FloatArray],
+    start: float,
+    end: float,
+    ends: Iterable[FloatArray] = (),
+    zero: bool = False,
+) -> Scale:
     """The scale that shows all finite values with a margin.
 
     Args:
         axis: logarithmic only where all values are positive.
-        values: what is drawn, the ends of intervals included.
+        values: what is drawn.
         start: place of the low end on the drawing.
         end: place of the high end.
+        ends: of intervals; those far below all values end at the frame of a logarithmic axis instead of stretching it.
         zero: a linear axis begins at 0.
     """
     if axis.names:
         return Scale(-0.6, len(axis.names) - 0.4, start, end)
-    pieces = [np.asarray(part, dtype=float).ravel() for part in values]
-    known = np.concatenate(pieces) if pieces else np.zeros(0)
-    known = known[np.isfinite(known)]
+    known = _finite(values)
     log = axis.log and bool(len(known)) and bool((known > 0).all()) and bool(known.max() >= NARROW * known.min())
     if not len(known):
         return Scale(0.0, 1.0, start, end)
+    known = np.concatenate((known, shown_ends(_finite(ends), known, log)))
     low, high = float(known.min()), float(known.max())
     if log:
         pad = max(0.05 * math.log10(high / low), 0.03)
         return Scale(low * 10**-pad, high * 10**pad, start, end, log=True)
     low = min(low, 0.0) if zero else low
     pad = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    if axis.share:
+        pad = max(pad, 0.01)
+        least, most = min(low, 0.0) - BEYOND, max(high, 1.0) + BEYOND
+        return Scale(0.0 if zero and low == 0 else max(low - pad, least), min(high + pad, most), start, end)
     return Scale(low if zero and low == 0 else low - pad, high + pad, start, end)
+
+
+def _finite(parts: Iterable[FloatArray]) -> FloatArray:
+    pieces = [np.asarray(part, dtype=np.float64).ravel() for part in parts]
+    known = np.concatenate(pieces) if pieces else np.zeros(0)
+    return known[np.isfinite(known)]
 
 
 def linear_ticks(low: float, high: float, most: int = _MOST_TICKS) -> list[float]:
