@@ -157,7 +157,7 @@ def _edges(found: Compared, row: Row) -> tuple[float, float]:
     """The interval of a mean; of a single case that over its replications."""
     if len(found.loads) > 1:
         return _value(row, "low"), _value(row, "high")
-    [case] = [one for one in found.cases if one["contender"] == row["contender"]]
+    case = next(one for one in found.cases if one["contender"] == row["contender"])
     return _value(case, f"ratio:{row['ratio']}:low"), _value(case, f"ratio:{row['ratio']}:high")
 
 

@@ -111,6 +111,13 @@ def test_a_damaged_table_of_a_comparison_is_told(one, file, old, new, message):
     assert not (one / "report.html").exists()
 
 
+def test_a_table_of_cases_that_lacks_a_contender_of_the_summary_is_told(one):
+    rows = (one / "compare.csv").read_text().splitlines(keepends=True)
+    (one / "compare.csv").write_text("".join(rows[:2]))
+    with pytest.raises(InputError, match=r"compare\.csv.*has no row of .* of which summary\.csv tells"):
+        build_report(one, figures=False)
+
+
 def test_a_comparison_without_a_finished_load_is_told(one):
     (one / "compare.csv").unlink()
     with pytest.raises(InputError, match="no finished load yet"):
