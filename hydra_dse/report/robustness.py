@@ -13,7 +13,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.report.charts import HeatMap, Plot
 from hydra_dse.report.records import Section
 from hydra_dse.report.run import Run
-from hydra_dse.report.stored import file_word
+from hydra_dse.report.stored import file_word, optional_bytes
 from hydra_dse.studies.robust_files import ROBUSTNESS
 from hydra_dse.studies.role_search import EVERY
 
@@ -24,11 +24,10 @@ COLUMNS = ("design", "model", "metric", SHARE)
 
 def robustness_section(run: Run) -> Section:
     """A heat map for each metric: share of a model's own best that each design retains."""
-    path = run.directory.path / ROBUSTNESS
-    run.directory.refuse_links(ROBUSTNESS)
-    if not path.exists():
+    data = optional_bytes(run.directory, ROBUSTNESS)
+    if data is None:
         return Section(HEADING, absent=f"the run directory has no {ROBUSTNESS}: run hydra-dse robustness")
-    shares = read_shares(path.read_bytes(), str(path))
+    shares = read_shares(data, str(run.directory.path / ROBUSTNESS))
     plots = tuple(_plot(name, found) for name, found in shares.items())
     words = "Share of each model's own best that a design keeps (1 = as good as the specialist), and its worst case."
     return Section(HEADING, (words,), plots)

@@ -11,6 +11,7 @@ import numpy as np
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.nouns import Design
 from hydra_dse.report.charts import FloatArray
+from hydra_dse.report.stored import optional_bytes
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.pareto import nondominated
 from hydra_dse.studies import RunDirectory, ValidationRow, designs_of, existing_run, experiment_of
@@ -133,8 +134,7 @@ def recommend(
 
 
 def _validation(directory: RunDirectory) -> dict[tuple[str, str], ValidationRow]:
-    path = directory.path / VALIDATION
-    directory.refuse_links(VALIDATION)
-    if not path.exists():
+    data = optional_bytes(directory, VALIDATION)
+    if data is None:
         return {}
-    return {(row.design, row.metric): row for row in from_csv(path.read_bytes(), str(path))}
+    return {(row.design, row.metric): row for row in from_csv(data, str(directory.path / VALIDATION))}

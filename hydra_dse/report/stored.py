@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.studies.run_directory import RunDirectory
 
 Row = Mapping[str, str]
 
@@ -35,6 +36,22 @@ def stored_table(file: Path, needed: Sequence[str], of: str, hint: str = "") -> 
     if missing:
         raise other_table(file, of, f"has no column {missing[0]!r}")
     return rows
+
+
+def optional_bytes(directory: RunDirectory, name: str) -> bytes | None:
+    """Contents of a file that a run need not have; None where it has none.
+
+    Raises:
+        InputError: it is a link, or cannot be read.
+    """
+    path = directory.path / name
+    directory.refuse_links(name)
+    if not path.exists():
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read ({error.strerror})", file=str(path))) from error
 
 
 def other_table(file: Path, of: str, what: str) -> InputError:

@@ -11,6 +11,7 @@ from hydra_dse.errors import Fault, InputError
 from hydra_dse.report.charts import BLUE, GREY, Axis, Bar, BarRow, Bars, Plot
 from hydra_dse.report.records import Section, Table
 from hydra_dse.report.run import Run
+from hydra_dse.report.stored import optional_bytes
 from hydra_dse.results.text import number
 from hydra_dse.studies.front_uncertainty_files import UNCERTAINTY
 
@@ -40,11 +41,12 @@ class Odds:
 
 def uncertainty_section(run: Run) -> Section:
     """Bars of the odds, and the table."""
-    path = run.directory.path / UNCERTAINTY
-    run.directory.refuse_links(UNCERTAINTY)
-    if not path.exists():
+    data = optional_bytes(run.directory, UNCERTAINTY)
+    if data is None:
         return Section(HEADING, absent="no calibrations were drawn for the run: run hydra-dse robustness RUN")
-    found = sorted(read_odds(path.read_bytes(), str(path)), key=lambda item: (-item.in_front, item.design))
+    found = sorted(
+        read_odds(data, str(run.directory.path / UNCERTAINTY)), key=lambda item: (-item.in_front, item.design)
+    )
     words = (
         "Share of drawn calibrations in which a design is on the front; all designs meet the same draws. Between 10 "
         "and 90 % it is undecided.",

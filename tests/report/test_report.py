@@ -108,6 +108,14 @@ def test_a_table_that_is_a_link_out_of_the_run_is_refused(copy, tmp_path):
         robustness_section(read_run(copy))
 
 
+@pytest.mark.parametrize("name", ["robustness.csv", "validation.csv", "front_uncertainty.csv"])
+def test_a_folder_in_the_place_of_a_table_is_told(copy, name):
+    (copy / name).unlink(missing_ok=True)
+    (copy / name).mkdir()
+    with pytest.raises(InputError, match=rf"{name}.*cannot be read"):
+        build_report(copy, figures=False)
+
+
 def test_the_command_writes_the_page_alone_where_that_is_asked(copy, capsys):
     answer = call(capsys, "report", copy, "--no-figures")
     assert (answer.code, answer.out) == (0, f"report: {copy / 'report.html'}\n")
