@@ -10,6 +10,9 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+_LEAST_PART, _FEW = 3, 3
+"""Letters that make a part of a name telling, and how many names that hold it are worth a line."""
+
 
 class HydraError(Exception):
     """Root of all errors raised on purpose by this project."""
@@ -71,9 +74,12 @@ class InvariantBroken(HydraError, RuntimeError):
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Return ` (did you mean 'x'?)` for the closest choice, or an empty string."""
-    close = difflib.get_close_matches(name, sorted(choices), n=1, cutoff=0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    """Return ` (did you mean 'x'?)` for the closest choice, else the first ones that hold the name, else nothing."""
+    known = sorted(choices)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if not close and len(name) >= _LEAST_PART:  # 'granite' for 'granite-4-h-small' is far by letters, and meant
+        close = [choice for choice in known if name.lower() in choice.lower()][:_FEW]
+    return f" (did you mean {one_of(close)}?)" if close else ""
 
 
 def one_of(choices: Iterable[str]) -> str:

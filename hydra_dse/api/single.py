@@ -152,11 +152,11 @@ def _design(ref: DesignLike, overrides: Sequence[Override]) -> Design:
     from hydra_dse.studies.runs import design_of_run
 
     of_run = run_and_identity(str(ref)) if not isinstance(ref, Design) else None
-    if overrides and (isinstance(ref, Design) or of_run is not None):
-        raise InputError(Fault("overrides change designs of files; this one is an object or of a run"))
+    if overrides and isinstance(ref, Design):
+        raise InputError(Fault("overrides change designs of files and of runs; this one is an object"))
     if isinstance(ref, Design):
         return ref
-    return load_design(ref, overrides) if of_run is None else design_of_run(*of_run)
+    return load_design(ref, overrides) if of_run is None else design_of_run(*of_run, overrides)
 
 
 def _workload(ref: Workload | str | Path | None, design: DesignLike, overrides: Sequence[Override]) -> Workload:

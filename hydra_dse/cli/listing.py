@@ -10,6 +10,8 @@ KINDS = (
     "models", "workloads", "lengths", "spaces", "designs", "experiments", "chiplets", "memories", "links",
     "calibrations", "technologies",
 )  # fmt: skip
+ALSO = {"dies": "chiplets", "stacks": "memories"}
+"""What else users call a kind: the files of designs say `dies` and `stack`."""
 
 
 @click.command(name="list")
@@ -21,6 +23,7 @@ def listing(kind: str | None, as_json: bool) -> None:
     from hydra_dse.config import bundled
     from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 
+    kind = ALSO.get(kind or "", kind)
     if kind is not None and kind not in KINDS:
         raise InputError(Fault(f"no kind {kind!r}{did_you_mean(kind, KINDS)}; expected {one_of(KINDS)}"))
     names = {each: list(bundled(each)) for each in ([kind] if kind else KINDS)}

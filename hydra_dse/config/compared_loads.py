@@ -71,6 +71,21 @@ class StudyFile:
         yield Load(model, part.workload, served)
 
 
+def check_command(document: Document, path: Path, command: str) -> None:
+    """Refuse a file that is for another command, before its keys are called unknown.
+
+    Raises:
+        InputError: it has no section of that command, and is an experiment to search or a study of another kind.
+    """
+    if command in document.data:
+        return
+    others = {"compare": "compare", "variance": "variance", "scenarios": "robustness", "space": "sweep"}
+    meant = next((others[key] for key in others if key in document.data), None)
+    if meant is not None:
+        message = f"has no section {command!r}; its command is hydra-dse {meant} {path.stem}"
+        raise InputError(Fault(message, document.file))
+
+
 def _overrides(part: ComparedWorkloadSection, model: str) -> list[Override]:
     sets: list[tuple[KeyPath, object]] = [(("model",), model)]
     if part.arrivals == "poisson":

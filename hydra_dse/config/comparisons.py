@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hydra_dse.config.compared_loads import StudyFile
+from hydra_dse.config.compared_loads import StudyFile, check_command
 from hydra_dse.config.designs import load_design
 from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.experiments import digest_of
@@ -58,6 +58,7 @@ def load_comparison(
     """
     path = find("experiments", ref)
     document = load_yaml(path)
+    check_command(document, path, "compare")
     if quick:
         document = apply_overrides(document, quick_overrides(document))
     return _Builder(apply_overrides(document, parsed(overrides)), path, design_of_run).build()

@@ -156,4 +156,9 @@ def _special(path: Path) -> bool:
 
 
 def _why_not(path: Path) -> str:
+    try:
+        if path.is_dir():
+            return "is a folder; expected a file"
+    except (OSError, ValueError):
+        return "no such file"
     return "is not a regular file" if _special(path) else "no such file"

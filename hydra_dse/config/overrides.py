@@ -55,7 +55,8 @@ def quick_overrides(document: Document) -> list[Override]:
     """
     given = document.data.get("quick")
     if not isinstance(given, dict) or not given:
-        raise InputError(Fault("has no section 'quick'", document.file, path="quick"))
+        message = "has no section 'quick' with the smaller values; add one, or leave --quick out"
+        raise InputError(Fault(message, document.file, path="quick"))
     return [Override(f"quick.{key}", tuple(key.split(".")), value) for key, value in given.items()]
 
 
@@ -95,6 +96,8 @@ def _set(data: dict[str, object], path: KeyPath, value: object) -> str | None:
             key = str(part)
             if last:
                 here[key] = value
+            elif here.get(key) is None and isinstance(path[depth + 1], int):
+                return f"the file has no {dotted(path[: depth + 1])} to take an entry of; write the whole list"
             elif here.get(key) is None:
                 here[key] = {}
             here = here[key]

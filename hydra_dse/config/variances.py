@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hydra_dse.config.compared_loads import StudyFile
+from hydra_dse.config.compared_loads import StudyFile, check_command
 from hydra_dse.config.finder import find
 from hydra_dse.config.loader import load_yaml, validate
 from hydra_dse.config.overrides import Override, apply_overrides, parsed, quick_overrides
@@ -34,6 +34,7 @@ def load_variance(ref: str | Path, overrides: Sequence[str | Override] = (), *, 
 
     path = find("experiments", ref)
     document = load_yaml(path)
+    check_command(document, path, "variance")
     if quick:
         document = apply_overrides(document, quick_overrides(document))
     document = apply_overrides(document, parsed(overrides))

@@ -35,6 +35,8 @@ class EvaluationOptions:
         target_ci: go on with more replications until the half-width of the interval of every metric in
             `target_metrics` is at most this share of its value; None = as many as stated.
         most_requests: of all replications together, where a target is set.
+        window_share: where the first window of a replayed record begins, as a share of the record, 0 to below 1; the
+            windows of further replications follow evenly.  (A record has no other randomness for a seed to change.)
     """
 
     requests: int = 2000
@@ -46,6 +48,7 @@ class EvaluationOptions:
     target_ci: float | None = None
     target_metrics: tuple[str, ...] = ("ttft_mean_s", "tpot_mean_s")
     most_requests: int = 1_000_000
+    window_share: float = 0.0
 
 
 class Evaluator(Protocol):

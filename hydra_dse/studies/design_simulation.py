@@ -27,6 +27,7 @@ class DesignSimulation:
     Attributes:
         workload: None = that of the run whose design it is (`RUN:ID`).
         warmup_share: share of the requests that only warm a run up.
+        window_share: where in a replayed record the first window begins; no part of the command.
     """
 
     design: str
@@ -42,6 +43,7 @@ class DesignSimulation:
     target_ci: float | None = None
     target_metrics: tuple[str, ...] = ()
     warmup_share: float = WARMUP_SHARE
+    window_share: float = 0.0
 
     @cached_property
     def pair(self) -> tuple[Design, Workload]:
@@ -83,6 +85,7 @@ class DesignSimulation:
             warmup_share=self.warmup_share,
             detail=self.detail,
             target_ci=self.target_ci,
+            window_share=self.window_share,
         )
         return replace(options, target_metrics=self.target_metrics) if self.target_metrics else options
 

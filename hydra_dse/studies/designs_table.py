@@ -18,6 +18,7 @@ import numpy as np
 from hydra_dse.design.space import Point, SearchSpace, Value
 from hydra_dse.errors import Fault, InputError
 from hydra_dse.results import Violation
+from hydra_dse.results.parquet import read_table
 from hydra_dse.search.scores import ScoreTable, concatenate
 
 if TYPE_CHECKING:
@@ -100,10 +101,9 @@ def from_parquet(data: bytes, file: str) -> ScoredDesigns:
         InputError: the file is truncated, corrupt or not one of ours.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(io.BytesIO(data))
+        table = read_table(data)
         marks = json.loads((table.schema.metadata or {})[_KEY])
         columns = {name: table.column(name) for name in table.column_names}
         scores = ScoreTable(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.results.parquet import read_table
 from hydra_dse.results.quantiles import SHARES, Quantiles
 from hydra_dse.studies.run_directory import RunDirectory
 
@@ -58,10 +59,9 @@ def read_latencies(run: RunDirectory, requests: int | None = None, seed: int | N
     if not path.exists():
         return {}
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        columns = pq.read_table(io.BytesIO(path.read_bytes())).to_pydict()
+        columns = read_table(path.read_bytes()).to_pydict()
         heads = zip(
             *(columns[name] for name in ("design", "requests", "seed", "latency", "replication", "samples")),
             strict=True,

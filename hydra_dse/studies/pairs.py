@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hydra_dse.errors import Fault, InputError
+from hydra_dse.studies.run_directory import PROVENANCE
 from hydra_dse.studies.run_references import run_and_identity, workload_of_run
 
 if TYPE_CHECKING:
@@ -34,8 +36,7 @@ def load_pair(
     for_workload, others = split_overrides([parse_override(text) for text in overrides], "workload")
     for_design, others = split_overrides(others, "design")
     if others:
-        message = "must start with 'workload.' or 'design.', e.g. design.policy.max_batch=32"
-        raise InputError([Fault(message, file=f"--set {override.name}") for override in others])
+        raise InputError([Fault(_misplaced(override.name), file=f"--set {override.name}") for override in others])
     if model is not None:
         load_model(model)
     if workload is None:
@@ -45,14 +46,22 @@ def load_pair(
     return _design(design, for_design), load_workload(workload, for_workload)
 
 
+def _misplaced(name: str) -> str:
+    """What is wrong with a key of neither; keys of experiments are known from sweeps."""
+    if name == "rate":
+        return "is a key of experiments; here it is workload.arrivals.rate, e.g. workload.arrivals.rate=2/s"
+    if name.split(".")[0] in ("arrivals", "lengths", "slo", "classes"):
+        return f"must start with 'workload.': workload.{name}"
+    if name.split(".")[0] in ("policy", "package", "dies", "memories", "mapping", "placement", "precision"):
+        return f"must start with 'design.': design.{name}"
+    return "must start with 'workload.' or 'design.', e.g. design.policy.max_batch=32"
+
+
 def _design(ref: str, overrides: Sequence[Override]) -> Design:
     from hydra_dse.config import load_design
     from hydra_dse.studies.runs import design_of_run
 
     of_run = run_and_identity(ref)
-    if of_run is None:
-        return load_design(ref, overrides)
-    if overrides:
-        message = f"cannot change {ref}, a design of a run; write the design to a file to change it"
-        raise InputError([Fault(message, file=f"--set {override.name}") for override in overrides])
-    return design_of_run(*of_run)
+    if of_run is None and (Path(ref) / PROVENANCE).is_file():
+        raise InputError(Fault(f"is a run of many designs; name one as {ref}:ID, by an id of its pareto.csv", file=ref))
+    return load_design(ref, overrides) if of_run is None else design_of_run(*of_run, overrides)

@@ -60,8 +60,12 @@ class Provenance:
         """
         try:
             raw = json.loads(data)
-            if raw["schema_version"] != _SCHEMA or raw["state"] not in (RUNNING, FINISHED):
-                raise ValueError(f"schema_version {raw['schema_version']!r}, state {raw['state']!r}")
+            written = raw["schema_version"]
+            if isinstance(written, int) and written > _SCHEMA:
+                message = f"was written by a later version of hydra-dse (schema {written}; this one reads {_SCHEMA})"
+                raise InputError(Fault(message, file=file))
+            if written != _SCHEMA or raw["state"] not in (RUNNING, FINISHED):
+                raise ValueError(f"schema_version {written!r}, state {raw['state']!r}")
             return cls(
                 name=str(raw["name"]),
                 state=raw["state"],
@@ -71,6 +75,8 @@ class Provenance:
                 inputs={str(item["path"]): str(item["sha256"]) for item in raw["inputs"]},
                 command=tuple(str(word) for word in raw["command"]),
             )
+        except InputError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"not a readable provenance of a run ({error}); the run directory is corrupt"
             raise InputError(Fault(message, file=file)) from error

@@ -198,10 +198,18 @@ def existing_run(path: str | Path) -> RunDirectory:
     except OSError as error:
         raise InputError(Fault(f"cannot be a run directory: {error.strerror}", file=str(path))) from error
     if not there:
-        raise InputError(Fault("no such run directory", file=str(path)))
+        raise InputError(Fault(_why_no_run(Path(path)), file=str(path)))
     run.refuse_links(EXPERIMENT, PROVENANCE, DESIGNS, PARETO, LOG, JOURNAL, PARTS)
     run.provenance()
     return run
+
+
+def _why_no_run(path: Path) -> str:
+    if path.exists():
+        return "is a file; expected the directory of a run"
+    near = Path("runs") / path
+    hint = f"did you mean {str(near)!r}?" if (near / PROVENANCE).is_file() else "hydra-dse sweep EXPERIMENT writes one"
+    return f"no such run directory; {hint}"
 
 
 def _check_reopened(run: RunDirectory, experiment: Experiment, resume: bool) -> None:

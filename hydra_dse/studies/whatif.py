@@ -120,7 +120,10 @@ def _simulated(run: DesignSimulation, scales: Sequence[str], replications: int, 
         raise InputError(Fault(f"{run.design} is infeasible: {violations[0]}"))
     groups = [group.name for group in placed.package.dies if group.count]
     chosen = [parse_scale(text, groups) for text in scales]
-    runs = [replace(run, replications=1, seed=run.seed + number) for number in range(replications)]
+    runs = [
+        replace(run, replications=1, seed=run.seed + number, window_share=number / replications)
+        for number in range(replications)
+    ]
     return what_if(placed, chosen, lambda design: [each.evaluate(design=design) for each in runs], by, pairs)
 
 

@@ -36,7 +36,7 @@ class Inputs:
         self.served = served(workload)
         self.offered = [
             _at_exact_rate(
-                draw(workload, options.requests, derive(seed, "requests", number), number / options.replications),
+                draw(workload, options.requests, derive(seed, "requests", number), self._window(number)),
                 workload,
                 options,
             )
@@ -44,6 +44,10 @@ class Inputs:
         ]
         for drawn in self.offered:
             _check_clock(drawn, workload)
+
+    def _window(self, number: int) -> float:
+        """Share of a replayed record at which the window of a replication begins."""
+        return (number / self.options.replications + self.options.window_share) % 1.0
 
     def queued(self, design: Design) -> list[Requests]:
         """Requests of the saturation runs, all there from the start."""
@@ -54,7 +58,7 @@ class Inputs:
                 self.workload,
                 max(count, DRAWN_AT_ONCE),
                 derive(self.seed, "saturation", number),
-                number / self.options.replications,
+                self._window(number),
             )
             drawn.append(
                 Requests(

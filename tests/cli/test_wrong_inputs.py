@@ -216,9 +216,15 @@ RUNS = [
          ("run/designs.parquet: 'zzz' names no design of this run",)),
     Case("a design of no run", nothing, ("estimate", "none:abc", "--workload", "workload.yaml"),
          ("none: no such run directory",)),
-    Case("a change to a design of a run", nothing,
-         ("estimate", "run:f2", "--workload", "workload.yaml", "--set", "design.policy.max_batch=3"),
-         ("--set design.policy.max_batch: cannot change run:f2, a design of a run",)),
+    Case("a wrong change to a design of a run", nothing,
+         ("estimate", "run:{best}", "--workload", "workload.yaml", "--set", "design.policy.max_btch=3"),
+         ("--set design.policy.max_btch: policy.max_btch: unknown key 'max_btch' (did you mean 'max_batch'?)",)),
+    Case("a run in place of a design", nothing, ("estimate", "run", "--workload", "workload.yaml"),
+         ("run: is a run of many designs; name one as run:ID",)),
+    Case("a run of a later version", edit("run/provenance.json", '"schema_version": 1', '"schema_version": 9'),
+         ("report", "run"), ("run/provenance.json: was written by a later version of hydra-dse (schema 9",)),
+    Case("an experiment in place of a run", nothing, ("validate", "experiment.yaml"),
+         ("experiment.yaml: is a file; expected the directory of a run",)),
     Case("a report that is a link out of the run", report_link, ("report", "run"),
          ("run/report.html: is a link out of the run directory",)),
 ]  # fmt: skip
@@ -237,7 +243,9 @@ def tree(folder: Path) -> dict[str, tuple[str, bytes]]:
 def check(folder: Path, hydra, case: Case, finished: object = "") -> None:
     case.make(folder)
     before, beside = tree(folder), sorted(folder.parent.iterdir())
-    answer = hydra(*(word.format(finished=finished) for word in case.words))
+    front = folder / "run" / "pareto.csv"
+    best = front.read_text().splitlines()[1].split(",")[0] if front.exists() else ""
+    answer = hydra(*(word.format(finished=finished, best=best) for word in case.words))
     assert answer.code == 2, answer
     assert answer.out == ""
     for part in case.says:

@@ -17,6 +17,7 @@ from hydra_dse.bench.readers.nouns import Reader
 from hydra_dse.bench.readers.table import Row, rows_of
 from hydra_dse.bench.record import KINDS, MemoryLevel, ModelShape, Profile, Unit
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
+from hydra_dse.results.parquet import read_table
 
 _NESTED = ("units", "memory", "model")
 _OWN = tuple(part.name for part in fields(Profile) if part.name not in _NESTED)
@@ -83,10 +84,9 @@ def _text(value: object) -> str:
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path).to_pylist()
+        rows = read_table(path.read_bytes()).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise InputError(Fault(f"is not a Parquet file that can be read: {error}", str(path))) from None
     for number, cells in enumerate(rows, 1):

@@ -10,6 +10,8 @@ from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Chiplet, Package
 from hydra_dse.hardware.fabric import joined
 
+MOST = 1e6
+"""A factor so large makes a resource free; beyond it, numbers mean nothing."""
 RESOURCES = ("noi", "hbm", "sram", "compute", "compute:matmul", "compute:vector")
 
 
@@ -48,8 +50,9 @@ def parse_scale(text: str, groups: Sequence[str]) -> Scale:
         factor = float(value)
     except ValueError:
         factor = 0.0
-    if not equals or not 0.0 < factor < 1e6:
-        raise InputError(Fault(f"{text!r}: give a factor above 0, e.g. {resource}=2", file="--scale"))
+    if not equals or not 0.0 < factor < MOST:
+        message = f"{text!r}: give a factor above 0 and below {MOST:,.0f}, e.g. {resource}=2"
+        raise InputError(Fault(message, file="--scale"))
     return Scale(resource, factor)
 
 

@@ -30,6 +30,8 @@ class Runs:
         self, engine: Evaluator, comparison: Comparison, load: Load, design: Design, replication: int | str
     ) -> None:
         self._engine, self._comparison, self._load, self._design = engine, comparison, load, design
+        count = comparison.simulation.replications
+        self._window = replication % count / count if isinstance(replication, int) else 0.0
         self._seed = int(derive(comparison.simulation.seed, "comparison", replication).integers(1 << 53))
 
     def at(self, rate_per_s: float, saturate: bool = False, requests: int | None = None) -> Evaluation:
@@ -42,6 +44,7 @@ class Runs:
             rate_per_s=rate_per_s,
             saturate=saturate,
             detail=settings.detail,
+            window_share=self._window,
         )
         workload, calibration = self._load.requests, self._comparison.calibration
         [found] = self._engine.evaluate([self._design], workload, calibration, options, self._seed)

@@ -37,11 +37,33 @@ def sniff(path: Path) -> str:
     for kind, columns in TABLES.items():
         if {columns.prompt, columns.output} <= names:
             return kind
-    known = "; ".join(
-        f"{kind}: {columns.arrival}, {columns.prompt}, {columns.output}" for kind, columns in TABLES.items()
-    )
-    message = f"has unknown columns {', '.join(sorted(names))[:200]}; known: {known}; or name them under columns"
-    raise InputError(Fault(message, str(path), 1))
+    raise InputError(Fault(_not_a_table(first, names), str(path), 1))
+
+
+def _not_a_table(first: str, names: set[str]) -> str:
+    """What is wrong with a header line that is of no table we know: its separator, a column, or all of it."""
+    tables = {kind: [each for each in (t.arrival, t.prompt, t.output) if each] for kind, t in TABLES.items()}
+    if all(_is_number(name) for name in names):
+        return f"has no header line; expected the names of the columns, e.g. {','.join(tables['csv'])}"
+    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
+        if mark in first and len(names) == 1:
+            return f"has fields separated by {word}; expected commas, e.g. {','.join(tables['csv'])}"
+    kind = max(tables, key=lambda each: len(names & set(tables[each])))
+    missing = [name for name in tables[kind] if name not in names]
+    if len(missing) < len(tables[kind]):
+        others = names - set(tables[kind])
+        lacks = ", ".join(f"{name!r}{did_you_mean(name, others)}" for name in missing)
+        return f"lacks {lacks}; a table of format {kind} has {', '.join(tables[kind])}; or name yours under columns"
+    known = "; ".join(f"{each}: {', '.join(columns)}" for each, columns in tables.items())
+    return f"has unknown columns {', '.join(sorted(names))[:200]}; known: {known}; or name them under columns"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _dialect(path: Path, first: str) -> str:

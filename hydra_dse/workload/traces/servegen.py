@@ -57,7 +57,9 @@ def read_servegen(folder: Path, limit: int, seed: int = 0) -> Trace:
     clients = [(path, path.with_name(path.name.replace("-trace.csv", "-dataset.json"))) for path in traces]
     clients = [(trace, dataset) for trace, dataset in clients if dataset.is_file()][:MAX_CLIENTS]
     if not clients:
-        raise InputError(Fault("has no chunk-*-trace.csv with its chunk-*-dataset.json", str(folder)))
+        raise InputError(
+            Fault("is a folder without a ServeGen trace (chunk-*-trace.csv with its chunk-*-dataset.json)", str(folder))
+        )
     parts = [_client(trace, dataset, limit, derive(seed, "servegen", trace.name)) for trace, dataset in clients]
     # Every client was cut at `limit` arrivals: beyond the earliest cut the merged traffic would thin out.
     end = min((times[-1] for times, _, _ in parts if len(times) >= limit), default=math.inf)
