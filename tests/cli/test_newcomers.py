@@ -121,6 +121,6 @@ def test_paired_runs_of_a_record_are_of_different_windows_of_it(inputs, hydra):
     replace(inputs / "workload.yaml", "{process: poisson, rate: 1 req/s}", "{process: trace, trace: trace.csv}")
     replace(inputs / "workload.yaml", "lengths: {prompt: 400, output: 80}\n", "")
     assert load_workload("workload.yaml").replay is not None
-    words = ("whatif", "design.yaml", *LOAD, "--scale", "hbm=2", "--requests", 30, "--replications", 2, "--json")
+    words = ("whatif", "design.yaml", *LOAD, "--scale", "compute=2", "--requests", 30, "--replications", 2, "--json")
     gain = json.loads(hydra(*words).out)["sensitivities"][0]["gains"]["ttft_mean_s"]
     assert gain["ci95"][0] < gain["mean"] < gain["ci95"][1]
