@@ -134,7 +134,7 @@ def test_the_quick_variant_of_the_task_maps_compares_all_of_them(tmp_path: Path)
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda at: variance("quickstart"), "missing key 'variance'"),
+        (lambda at: variance("quickstart"), "has no section 'variance'"),
         (lambda at: dynamic("quickstart", at / "out"), "needs a section 'dynamic'"),
         (lambda at: dynamic(load_experiment("quickstart"), at / "out", quick=True), "this one is an object"),
         (lambda at: dynamic("quickstart", at / "out", quick=True), "has no section 'quick'"),

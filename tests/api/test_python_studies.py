@@ -75,7 +75,7 @@ def test_a_faster_resource_never_makes_a_die_slower() -> None:
         (lambda _: whatif(DIE, None, WORKLOAD, by="tpot"), "no gain of 'tpot'"),
         (lambda at: whatif(at, None, WORKLOAD), "is a bundle, which says itself"),
         (lambda at: robustness("quickstart", at / "out"), "robustness needs scenarios"),
-        (lambda at: compare("quickstart", at / "out"), "missing key 'compare'"),
+        (lambda at: compare("quickstart", at / "out"), "has no section 'compare'"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_and_writes_nothing(call: object, told: str, tmp_path: Path) -> None:

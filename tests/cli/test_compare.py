@@ -52,10 +52,10 @@ def test_given_designs_are_compared_without_a_search(hydra, file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("compare", "quickstart"), "missing key 'compare'"),
+        (("compare", "quickstart"), "has no section 'compare'"),
         (("compare", "hydra-headlin"), "did you mean 'hydra-headline'"),
         (("compare", "hydra-headline", "--set", "search.trials=0"), "search.trials"),
-        (("variance", "hydra-headline"), "missing key 'variance'"),
+        (("variance", "hydra-headline"), "has no section 'variance'"),
         (("sweep", "prior-art"), "hydra-dse compare prior-art"),
     ],
 )
