@@ -11,6 +11,8 @@ import click
 from hydra_dse.cli.options import cluster_option, finite, json_option, set_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hydra_dse.studies.comparison import ComparisonResult
     from hydra_dse.studies.comparison.ratios import Ratio
     from hydra_dse.studies.comparison.table import Compared
@@ -105,6 +107,45 @@ def _print_tables(result: ComparisonResult) -> None:
     )  # fmt: skip
     print_table(f"Contenders side by side: {result.run_dir}", heads, [_line(row, primary) for row in result.rows], 4)
     wanted = ("saturation", "max_rate", f"ttft_at_{primary}_of_reference", f"ttft_at_{primary}_of_own")
+    if len(result.comparison.loads) * len(result.comparison.aims) > 1:
+        _print_summary(result, wanted)
+    else:
+        _print_case(result, wanted)
+    violated = [row for row in result.rows if row.measured.violations]
+    for row in violated:
+        name = row.measured.contender
+        console().print(f"{row.model}, {row.workload}: {name} cannot serve: {'; '.join(row.measured.violations)}")
+    for note in result.notes:
+        console().print(f"note: {note}")
+    console().print(f"files: {result.run_dir}/compare.csv, points.csv, summary.csv")
+
+
+def _print_case(result: ComparisonResult, wanted: Sequence[str]) -> None:
+    """Ratios of a single case: over cases there is nothing to tell, over replications there is."""
+    from hydra_dse.cli.tables import print_table
+    from hydra_dse.results.text import span
+
+    reference = result.comparison.reference
+    rows = [
+        (
+            row.measured.contender,
+            name,
+            f"{row.ratios[name].value:.3f}",
+            span(row.ratios[name].low, row.ratios[name].high),
+        )
+        for row in result.rows
+        if row.measured.contender != reference
+        for name in wanted
+        if name in row.ratios
+    ]
+    title = f"Ratios to {reference} in the only case, 95 % intervals over replications"
+    print_table(title, ("contender", "ratio", "value", "95 % CI"), rows, 2)
+
+
+def _print_summary(result: ComparisonResult, wanted: Sequence[str]) -> None:
+    """Statistics of ratios over cases."""
+    from hydra_dse.cli.tables import print_table
+
     rows = [
         (one.contender, one.ratio, one.statistic, f"{one.value:.3f}", f"{one.low:.3f}–{one.high:.3f}", f"{one.cases}",
          f"{one.missing}")
@@ -113,13 +154,6 @@ def _print_tables(result: ComparisonResult) -> None:
     ]  # fmt: skip
     title = f"Ratios to {result.comparison.reference} over cases, 95 % bootstrap intervals"
     print_table(title, ("contender", "ratio", "statistic", "value", "95 % CI", "cases", "without"), rows, 3)
-    violated = [row for row in result.rows if row.measured.violations]
-    for row in violated:
-        name = row.measured.contender
-        console().print(f"{row.model}, {row.workload}: {name} cannot serve: {'; '.join(row.measured.violations)}")
-    for note in result.notes:
-        console().print(f"note: {note}")
-    console().print(f"files: {result.run_dir}/compare.csv, points.csv, summary.csv")
 
 
 def _line(row: Compared, primary: str) -> tuple[str, ...]:

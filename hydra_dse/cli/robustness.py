@@ -145,6 +145,8 @@ def _print_json(result: RobustnessResult) -> None:
     )
 
 
+_COLUMNS = 6
+"""Scenarios that have a column each; more would leave no room."""
 _KINDS = {
     "own": "specialists, elsewhere",
     "load": "one workload, all models",
@@ -163,6 +165,7 @@ def _print_tables(result: RobustnessResult) -> None:
     ]
     columns = ("chosen by", "designs", "policy", "cells", "mean share", "worst share", "worst at")
     print_table("Retained share of each scenario's own best", columns, rows)
+    _print_generalists(result)
     names = list(dict.fromkeys(row.metric for row in result.correlations))
     ranks = []
     for name in names:
@@ -172,3 +175,27 @@ def _print_tables(result: RobustnessResult) -> None:
             ranks.append((name, str(len(values)), number(values[0]), number(values[len(values) // 2])))
     print_table("Rank correlation of packages between scenarios", ("metric", "pairs", "lowest", "median"), ranks)
     console().print(f"run directory: {result.run_dir}\nnext: hydra-dse report {result.run_dir}")
+
+
+def _print_generalists(result: RobustnessResult) -> None:
+    """The package that serves all scenarios, by what it was chosen for, and what it keeps in each."""
+    from hydra_dse.cli.tables import print_table
+
+    scenarios = list(dict.fromkeys(cell.scenario.name for cell in result.cells))
+    rows = []
+    for chosen in (each for each in result.selected if each.role.kind == "all"):
+        point = ", ".join(f"{name} {value}" for name, value in chosen.point.items())
+        kept = [
+            [cell.share for cell in result.cells
+             if (cell.metric, cell.role, cell.scenario.name) == (chosen.metric, chosen.role.name, name)]
+            for name in scenarios
+        ]  # fmt: skip
+        rows.append((chosen.metric, chosen.design, point, [min(shares) for shares in kept if shares]))
+    if not rows:
+        return
+    few = scenarios if len(scenarios) <= _COLUMNS else []
+    heads = ("chosen by", "design", "parameters", *(name.replace("/", "/\n") for name in few), "worst")
+    lines = [
+        (*row[:3], *(f"{share:.3f}" for share in row[3][: len(few)]), f"{min(row[3], default=0.0):.3f}") for row in rows
+    ]
+    print_table("One package for all: the share of each scenario's own best that it keeps", heads, lines, 3)

@@ -94,6 +94,7 @@ def _print_json(result: SweepResult) -> None:
 def _print_front(result: SweepResult, experiment: Experiment) -> None:
     from hydra_dse.cli.tables import console, heading, print_table
     from hydra_dse.results.text import number
+    from hydra_dse.studies.estimate_notes import estimate_notes
 
     names = [*experiment.objectives]
     names += [name for name in ("load", "tpot_mean_s", "energy_j_per_token") if name not in names]
@@ -105,7 +106,16 @@ def _print_front(result: SweepResult, experiment: Experiment) -> None:
         for item in result.front
     ]  # fmt: skip
     print_table(f"Pareto front of {experiment.name} (estimated)", columns, rows)
-    console().print(
-        f"{result.scored} designs scored, {result.feasible} feasible, {len(result.front)} on the front; "
-        f"run directory: {result.run_dir}\nnext: hydra-dse validate {result.run_dir}"
+    ended = (
+        ""
+        if result.scored >= experiment.search.trials
+        else f" (no further ones were found; {experiment.search.trials} were allowed)"
     )
+    console().print(
+        f"{result.scored} designs scored{ended}, {result.feasible} feasible, {len(result.front)} on the front; "
+        f"run directory: {result.run_dir}"
+    )
+    items = experiment.scenarios.items
+    for note in estimate_notes([item.workload for item in items] if items else [experiment.workload]):
+        console().print(f"note: {note}")
+    console().print(f"next: hydra-dse validate {result.run_dir}")

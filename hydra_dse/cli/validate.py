@@ -189,11 +189,14 @@ def _two(value: float) -> str:
 def _comparison(result: ValidationResult, names: list[str]) -> list[tuple[str, ...]]:
     from hydra_dse.results import metric
     from hydra_dse.results.text import number, percent, span
+    from hydra_dse.studies.front_check import OUTSIDE
 
     values = {(row.design, row.metric): row for row in result.rows}
     table: list[tuple[str, ...]] = []
     for design in result.chosen:
-        first = [design.identity, number(design.load), result.status.get(design.identity, "n/a").replace("_", " ")]
+        state = result.status.get(design.identity, "n/a").replace("_", " ")
+        state = f"{state}\n(drawn at random)" if design.role == OUTSIDE else state
+        first = [design.identity, number(design.load), state]
         for row in (values[design.identity, name] for name in names if (design.identity, name) in values):
             kind, interval, error = metric(row.metric), span(row.ci_low, row.ci_high), percent(row.relative_error)
             table.append((*first, kind.label, kind.unit, number(row.estimate), number(row.simulated), interval, error))

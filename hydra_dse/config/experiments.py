@@ -73,7 +73,16 @@ def build_experiment(document: Document, overrides: Sequence[Override], path: Pa
             raise InputError(document.fault((command,), message, at_key=True))
     for_workload, others = split_overrides(overrides, "workload")
     for_space, others = split_overrides(others, "space")
+    others = (*others, *_purpose(document, overrides))
     return _Builder(apply_overrides(document, others), for_workload, for_space, [path]).build(path.stem)
+
+
+def _purpose(document: Document, overrides: Sequence[Override]) -> Iterator[Override]:
+    """The file's purpose with what it is no longer true of, where overrides change what is served or searched."""
+    names = [override.name for override in overrides if override.path[0] in ("model", "workload", "space", "scenarios")]
+    own, named = document.data.get("purpose"), any(override.path[0] == "purpose" for override in overrides)
+    if names and own and isinstance(own, str) and not named:
+        yield Override("purpose", ("purpose",), f"{own} (changed: {', '.join(dict.fromkeys(names))})")
 
 
 @dataclass

@@ -205,26 +205,29 @@ def _value_faults(document: Document, section: SpaceSection, template: Template)
 
     first = _first(section)
     homes = {dotted(path): name for path, name in references(document)}
-    trials = [(first, 0)]
+    trials = [(first, "", 0)]
     for name, part in section.parameters.items():
-        trials += [({**first, name: value}, index) for index, value in enumerate(part.values()) if index]
+        trials += [({**first, name: value}, name, index) for index, value in enumerate(part.values()) if index]
     found: list[Fault] = []
-    for values, index in trials:
+    for values, name, index in trials:
         try:
             validate(_design_part(substituted(document, values, template.units)), DesignSection)
             faults: Sequence[Fault] = template.faults(values)
         except InputError as error:
             faults = error.faults
-        found += [_at_choice(document, fault, homes, index) for fault in faults]
+        found += [_at_choice(document, fault, homes, {name: index}) for fault in faults]
     return found
 
 
-def _at_choice(document: Document, fault: Fault, homes: Mapping[str, str], index: int) -> Fault:
-    """The fault at the choice that caused it, where its place in the template is a parameter."""
+def _at_choice(document: Document, fault: Fault, homes: Mapping[str, str], tried: Mapping[str, int]) -> Fault:
+    """The fault at the choice that caused it, where its place in the template is a parameter.
+
+    `tried`: parameter → number of its choice; the others are at their first.
+    """
     name = homes.get(fault.path or "")
     if name is None or name not in document.part(("parameters",)).data:
         return fault
-    return document.fault(("parameters", name, "choices", index), f"{fault.path}: {fault.message}")
+    return document.fault(("parameters", name, "choices", tried.get(name, 0)), f"{fault.path}: {fault.message}")
 
 
 def _design_part(document: Document) -> Document:

@@ -127,3 +127,11 @@ class Experiment:
     inputs: tuple[InputFile, ...] = ()
     scenarios: ScenarioSettings = field(default_factory=ScenarioSettings)
     dynamic: DynamicSettings | None = None
+
+    def __repr__(self) -> str:
+        """A line for notebooks; the whole of it is `resolved`."""
+        served = ", ".join(model.name for model in self.workload.models)
+        return (
+            f"Experiment({self.name!r}: {served} under {self.workload.name!r}, space {self.space.name!r}, "
+            f"objectives {', '.join(self.objectives)}, {self.search.trials} designs)"
+        )

@@ -16,6 +16,7 @@ from hydra_dse.rng import derive
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.studies.chosen import Chosen, chosen_rows
 from hydra_dse.studies.designs_table import ScoredDesigns
+from hydra_dse.studies.estimate_notes import estimate_notes
 from hydra_dse.studies.estimating import measured
 from hydra_dse.studies.executor import available_cores, executor
 from hydra_dse.studies.files import locked
@@ -134,7 +135,7 @@ def validate(
 def _notes(loads: Sequence[Workload], options: EvaluationOptions, of_experiment: int | None) -> tuple[str, ...]:
     """What is to be told of these runs."""
     parts = [part_of_period(load, options.requests / arrival_statistics(load).rate_per_s) for load in loads]
-    notes = list(dict.fromkeys(part for part in parts if part is not None))
+    notes = [*dict.fromkeys(part for part in parts if part is not None), *estimate_notes(loads)]
     if of_experiment is not None and of_experiment < options.replications:
         notes.append(
             f"{options.replications} replications of every design, more than the {of_experiment} that the experiment "

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from cli.pieces import replace
-from hydra_dse.config import load_workload
+from hydra_dse.config import load_experiment, load_workload
 from hydra_dse.studies import design_of_run
 
 LOAD = ("--workload", "workload.yaml")
@@ -124,3 +124,40 @@ def test_paired_runs_of_a_record_are_of_different_windows_of_it(inputs, hydra):
     words = ("whatif", "design.yaml", *LOAD, "--scale", "compute=2", "--requests", 30, "--replications", 2, "--json")
     gain = json.loads(hydra(*words).out)["sensitivities"][0]["gains"]["ttft_mean_s"]
     assert gain["ci95"][0] < gain["mean"] < gain["ci95"][1]
+
+
+@pytest.mark.slow
+def test_a_sweep_under_a_bursty_record_says_what_it_did_and_what_its_estimates_are_worth(inputs, hydra):
+    rows = "".join(f"{40 * (n // 20) + 0.05 * (n % 20):.2f},{100 + 37 * (n % 11)},{5 + n % 29}\n" for n in range(200))
+    (inputs / "trace.csv").write_text("arrival_s,prompt_tokens,output_tokens\n" + rows)
+    counts = {"hbm": 2, "Ap": 1, "Ad": 1, "Mp": 2}
+    sets = ["model=nemotron-h-4b", "workload.arrivals.trace=trace.csv", "space=small-9"]
+    sets += [f"space.parameters.{name}.choices=[{count}]" for name, count in counts.items()]
+    words = [word for text in sets for word in ("--set", text)]
+    shown = hydra("sweep", "quickstart", *words, "--trials", 40, "--out", "new", "--quiet")
+    assert shown.code == 0, shown.err
+    told = " ".join(shown.out.split())
+    assert "8 designs scored (no further ones were found; 40 were allowed)" in told
+    assert "note: estimates: inter-arrival CV 4." in told
+    assert "(changed: model, workload.arrivals.trace, space, space.parameters.hbm.choices" in " ".join(
+        (inputs / "new" / "experiment.yaml").read_text().split()
+    )
+    identity = (inputs / "new" / "pareto.csv").read_text().splitlines()[1].split(",")[0]
+    found = json.loads(hydra("estimate", f"new:{identity}", "--json").out)["metrics"]
+    assert 0.0 < found["ttft_scheduled_mean_s"] <= found["ttft_mean_s"]
+
+
+def test_an_experiment_shows_itself_in_a_line():
+    shown = repr(load_experiment("quickstart", ["space=small-9", "search.trials=48"]))
+    assert shown == (
+        "Experiment('quickstart': nemotron-h-8b under 'azure-conversation', space 'small-9', "
+        "objectives saturation_tokens_per_s, ttft_mean_s, 48 designs)"
+    )
+
+
+def test_a_wrong_first_choice_is_told_once_at_its_place(inputs, hydra):
+    replace(inputs / "space.yaml", "choices: [4, 8, 16, 32]", "choices: [-4, 8, 16, 32]")
+    answer = hydra("check", "space.yaml")
+    assert answer.code == 2
+    assert answer.err.count("must be at least 1, got -4") == 1
+    assert "max_batch.choices[0]" in answer.err
