@@ -69,7 +69,7 @@ def test_the_check_of_commands_can_fail():
 def runnable(line: str) -> bool:
     """Whether a command is quick, and names nothing that a reader must bring."""
     words = shlex.split(line)[1:]
-    return words[0] in QUICK and not any(re.search(r"[A-Z]{2,}|…|/|\.csv|\[", word) for word in words[1:])
+    return words[0] in QUICK and not any(re.search(r"[A-Z]{2,}|…|/|\.csv|\.json|\[", word) for word in words[1:])
 
 
 @pytest.mark.parametrize("line", [line for line in dict.fromkeys([*BLOCKS, *INLINE]) if runnable(line)])
