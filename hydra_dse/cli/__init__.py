@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import sys
 
@@ -31,6 +32,8 @@ WRONG_INPUT, NOTHING_FEASIBLE, INTERRUPTED = 2, 3, 130
 def main() -> None:
     """Run the command line and turn every error a user can cause into one message and an exit code."""
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # '–' and '²' in a terminal of ISO 8859-1 are '?', and no crash
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = _refused() or _run()
         if sys.stdout is not None:

@@ -8,13 +8,15 @@ hand at several deaths is likely their cause and is not tried again.
 from __future__ import annotations
 
 import logging
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import Any, TypeVar
 
 from hydra_dse.errors import WorkersLost
@@ -58,14 +60,15 @@ class RestartingPool(Executor):
         return task.answer
 
     def stop(self) -> None:
-        """Replace no process any more."""
-        self._stopped = True
+        """Replace no process any more; those that were just being replaced are there when it returns."""
+        with self._lock:
+            self._stopped = True
+        self._repair.shutdown(wait=True, cancel_futures=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes; see `Executor.shutdown`."""
         self.stop()
         self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
-        self._repair.shutdown(wait=wait, cancel_futures=cancel_futures)
 
     def _new(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"), initializer=self._initializer)
@@ -74,7 +77,8 @@ class RestartingPool(Executor):
         while not self._stopped:
             pool = self._pool
             try:
-                sent = pool.submit(task.call)
+                with _deaf_to_interrupts():
+                    sent = pool.submit(task.call)
             except BrokenProcessPool:  # a process died while there was nothing to do
                 self._replace(pool)
             except RuntimeError:  # shut down in the meantime
@@ -98,7 +102,10 @@ class RestartingPool(Executor):
             task.answer.set_exception(WorkersLost(message))
         else:
             task.deaths += 1
-            self._repair.submit(self._again, task, pool)
+            try:
+                self._repair.submit(self._again, task, pool)
+            except RuntimeError:  # stopped in the meantime
+                task.answer.cancel()
 
     def _again(self, task: _Task, pool: ProcessPoolExecutor) -> None:
         self._replace(pool)
@@ -110,3 +117,21 @@ class RestartingPool(Executor):
             if self._pool is broken and not self._stopped:
                 _log.warning("a worker process died; what it and the others were at is computed again")
                 self._pool = self._new()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach, not even while they import what they need.
+
+    A terminal interrupts all processes of a job; one that has not come to ignore it yet would die with a traceback.
+    What is blocked here is blocked in a child; the parent gets it a moment later.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it would unblock the signal when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

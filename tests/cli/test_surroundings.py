@@ -39,6 +39,16 @@ def test_a_closed_output_is_told_in_one_line(inputs):
     assert ended.stderr == "error: standard output is closed; results have nowhere to go\n"
 
 
+def test_a_terminal_without_our_characters_gets_question_marks(inputs, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    ended = shell(
+        "estimate design.yaml --workload workload.yaml | iconv -f latin1 -t utf8; exit ${PIPESTATUS[0]}", inputs
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "mm²" in ended.stdout
+    assert "?" in ended.stdout
+
+
 def test_an_argument_that_is_no_text_is_shown_as_bytes(inputs):
     ended = shell("list $'models\\xff'", inputs)
     assert ended.returncode == 2

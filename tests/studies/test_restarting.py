@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +45,36 @@ def test_a_worker_that_dies_idle_is_replaced_before_the_next_task():
         os.kill(first, signal.SIGKILL)
         time.sleep(0.3)
         assert pool.submit(os.getpid).result(timeout=60) != first
+
+
+def _blocked() -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_no_worker_even_while_it_starts_and_the_parent_again_afterwards():
+    with executor(2) as pool:
+        assert pool.submit(_blocked).result(timeout=60)
+        assert not _blocked()
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_dead_workers_are_replaced_waits_for_no_task_of_the_new_ones(tmp_path):
+    began = tmp_path / "began"
+    with pytest.raises(KeyboardInterrupt), executor(2) as pool:
+        for _ in range(2):
+            pool.submit(_sleep, str(began))
+        while not began.exists():
+            time.sleep(0.01)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGKILL)
+        time.sleep(0.05)  # the pool learns of it, and tasks are on their way to new processes
+        started = time.monotonic()
+        raise KeyboardInterrupt
+    assert time.monotonic() - started < 20.0  # the tasks take minutes
+    assert not [child for child in multiprocessing.active_children() if child.is_alive()]
+
+
+def _sleep(began: str) -> None:
+    Path(began).touch()
+    time.sleep(300.0)
