@@ -114,7 +114,7 @@ class _Builder:
             served_by = tuple(die_groups(space[1])) if space is not None else None
             several = self.scenarios.settings.items if self.scenarios is not None else ()
             self.faults.extend(metric_faults(self.document, section, served, served_by, several))
-        if self.faults or section is None or workload is None or space is None:
+        if self.faults or section is None or workload is None or space is None or calibration is None:
             raise InputError(self.faults)
         resolved = self._resolved(section, section.name or stem, workload, space[1])
         served = workload.workload

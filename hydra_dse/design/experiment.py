@@ -119,10 +119,10 @@ class Experiment:
     workload: Workload
     space: SearchSpace
     objectives: tuple[str, ...]
+    calibration: CalibrationSet
     bounds: tuple[Bound, ...] = ()
     search: SearchSettings = field(default_factory=SearchSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
-    calibration: CalibrationSet | None = None
     resolved: Mapping[str, object] = field(default_factory=dict)
     inputs: tuple[InputFile, ...] = ()
     scenarios: ScenarioSettings = field(default_factory=ScenarioSettings)

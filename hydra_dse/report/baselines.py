@@ -36,7 +36,7 @@ class Baseline:
 def baselines_of(run: Run) -> tuple[Baseline, ...]:
     """The baselines that differ from the recommended design; none where there is none, or no estimate of it."""
     # Several scenarios have objectives over all of them, which one estimate does not give.
-    if run.recommended < 0 or run.experiment.calibration is None or run.experiment.scenarios.items:
+    if run.recommended < 0 or run.experiment.scenarios.items:
         return ()
     design = run.design(run.recommended)
     naive = design.placement is None and design.placement_algorithm != "round_robin"
@@ -58,8 +58,6 @@ def _estimated(run: Run, name: str, design: Design) -> Baseline | None:
     from hydra_dse.estimator import estimate_designs
 
     workload, calibration = run.experiment.workload, run.experiment.calibration
-    if calibration is None:
-        return None
     try:
         models = [kind.model for kind in served(workload)]
         placed, violations = place_design(design, models, PLACEMENT_SEED)

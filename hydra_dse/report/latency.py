@@ -64,8 +64,6 @@ def bounds_of(workload: Workload, kind: str) -> list[tuple[str, float, float]]:
 
 def _curves(run: Run, served: Served) -> dict[str, FloatArray]:
     calibration = run.experiment.calibration
-    if calibration is None:
-        return {}
     try:
         return latency_quantiles(run.design(run.recommended), served.workload, calibration, SHARES)
     except HydraError:  # a policy without an estimate: the percentiles of the run remain

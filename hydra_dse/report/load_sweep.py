@@ -39,8 +39,6 @@ class LoadSweep:
 def load_sweep(run: Run, load: Served) -> LoadSweep | str:
     """The sweep over the recommended design and some of the front, or why there is none."""
     calibration, workload = run.experiment.calibration, load.workload
-    if calibration is None:
-        return "the experiment has no calibration"
     if len(served(workload)) > 1:
         return "a workload of several models has no estimate at other rates here"
     saturation = load.metrics.get(SATURATION, np.nan)

@@ -65,13 +65,10 @@ def loads_of(run: Run) -> tuple[Served, ...]:
 
 def explained(run: Run, workload: Workload) -> Explanation | str:
     """The recommended design taken apart by the estimator, or why it cannot be."""
-    calibration = run.experiment.calibration
     if run.recommended < 0:
         return "no design is feasible"
-    if calibration is None:
-        return "the experiment has no calibration"
     try:
-        return explain(run.design(run.recommended), workload, calibration)[1]
+        return explain(run.design(run.recommended), workload, run.experiment.calibration)[1]
     except HydraError as error:
         return f"the estimate cannot be taken apart: {error}"
 
@@ -115,15 +112,12 @@ def _scenario(run: Run, name: str, workload: Workload, rates: Mapping[str, float
 
 
 def _estimate(run: Run, workload: Workload) -> dict[str, float]:
-    calibration = run.experiment.calibration
-    if calibration is None:
-        return {}
     try:
         models = [kind.model for kind in served(workload)]
         placed, violations = place_design(run.design(run.recommended), models, PLACEMENT_SEED)
         if violations:
             return {}
-        table = estimate_designs([placed], workload, calibration)
+        table = estimate_designs([placed], workload, run.experiment.calibration)
     except HydraError:  # no estimate under this load: the scenario is left out
         return {}
     return {name: float(values[0]) for name, values in table.metrics.items()}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError
 from hydra_dse.results.derived import derived_among, with_needs
 from hydra_dse.results.metrics import THERMAL
 from hydra_dse.search.scores import ScoreTable, with_derived
@@ -19,8 +18,6 @@ class EstimatorScorer:
     """Scores points with the estimator under the experiment's workload."""
 
     def __init__(self, experiment: Experiment) -> None:
-        if experiment.calibration is None:
-            raise InputError(Fault(f"experiment {experiment.name!r} has no calibration"))
         self._space = experiment.space
         self._workload = experiment.workload
         self._calibration = experiment.calibration

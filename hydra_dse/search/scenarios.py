@@ -84,8 +84,6 @@ class ScenarioEstimator:
     ) -> ScoreTable:
         from hydra_dse.estimator import estimate_designs
 
-        if self.experiment.calibration is None:
-            raise InputError(Fault(f"experiment {self.experiment.name!r} has no calibration"))
         rows = [row for row, found in enumerate(broken) if not found]
         derived, asked = derived_among(self.metrics), with_needs(self.metrics)
         table = estimate_designs(

@@ -11,7 +11,6 @@ from typing import Protocol
 from hydra_dse.design.experiment import Experiment
 from hydra_dse.design.nouns import Design
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError
 from hydra_dse.estimator.calibration_draws import drawn
 from hydra_dse.estimator.intervals import NORMAL_90
 from hydra_dse.hardware.calibration import Calibration, CalibrationSet
@@ -32,8 +31,6 @@ class Variant:
 
     def of(self, experiment: Experiment) -> Experiment:
         """The experiment with the change."""
-        if experiment.calibration is None:
-            raise InputError(Fault(f"experiment {experiment.name!r} has no calibration"))
         if self.number is not None:
             rng = derive(experiment.search.seed, "calibration draw", self.number)
             experiment = replace(experiment, calibration=drawn(with_intervals(experiment.calibration), rng))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,8 @@ from hydra_dse.studies.dynamic_files import write_dynamic
 from hydra_dse.studies.dynamic_loads import Load, loads_of, mean_shares, steady
 from hydra_dse.studies.dynamic_simulation import ELASTIC, STATIC, MapRun, MapSimulation, with_map
 from hydra_dse.studies.dynamic_tables import CourseRow, Gain, MapRow, course_rows, gains_of, rows_of
-from hydra_dse.studies.executor import runs_beside
 from hydra_dse.studies.interrupts import uninterrupted
-from hydra_dse.studies.journaled import journaled
+from hydra_dse.studies.journaled import journaled, records_of
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.run_directory import RunDirectory, open_run
 from hydra_dse.studies.simulators import find_simulator
@@ -194,24 +194,13 @@ def _simulated(
     pool: Executor,
     progress: StudyProgress | None,
 ) -> dict[MapRun, dict[str, Any]]:
-    keys = {run: case_key("map", run) for run in runs}
-    lacking = [run for run in runs if keys[run] not in journal]
-    ahead = {run: pool.submit(_run, simulation, run) for run in lacking} if runs_beside(pool) else {}
+    cases = [(case_key("map", run), partial(simulation.run, run)) for run in runs]
     records: dict[MapRun, dict[str, Any]] = {}
-    for number, run in enumerate(runs):
-        record = journal.get(keys[run])
-        if record is None:
-            record = ahead[run].result() if run in ahead else simulation.run(run)
-            with uninterrupted():
-                journal.add(keys[run], record)
+    for number, (run, record) in enumerate(zip(runs, records_of(cases, journal, pool), strict=True)):
         records[run] = dict(record)
         if progress is not None:
             progress.update(StudyState(number + 1, len(runs), f"{run.task_map}, {run.load}"))
     return records
-
-
-def _run(simulation: MapSimulation, run: MapRun) -> dict[str, Any]:
-    return simulation.run(run)
 
 
 __all__ = ["CASES", "DynamicResult", "Load", "dynamic"]

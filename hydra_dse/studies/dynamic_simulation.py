@@ -68,8 +68,8 @@ class MapSimulation:
         """Metrics of the run, and counts by phase and time since its start."""
         experiment = stored_experiment(self.path, self.digest)
         settings = experiment.dynamic
-        if experiment.calibration is None or settings is None:
-            raise InputError(Fault("the experiment has no calibration or no section 'dynamic'", file=self.path))
+        if settings is None:
+            raise InputError(Fault("the experiment has no section 'dynamic'", file=self.path))
         loads = loads_of(experiment.workload, settings, run.rate_per_s)
         load = next(load for load in loads if load.name == run.load)
         validation = experiment.validation

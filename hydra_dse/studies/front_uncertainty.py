@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,14 @@ from hydra_dse.search.pareto import FloatArray
 from hydra_dse.search.references import References
 from hydra_dse.search.scores import ScoreTable
 from hydra_dse.studies.calibration_variants import Variant, VariantScorer, VariantsHere, VariantsOfStored, has_intervals
-from hydra_dse.studies.cases import CaseJournal, case_key
+from hydra_dse.studies.cases import CaseJournal, Record, case_key
 from hydra_dse.studies.designs_table import point_in
 from hydra_dse.studies.executor import executor, runs_beside
 from hydra_dse.studies.files import locked
 from hydra_dse.studies.front_odds import Comparison, FrontOdds, comparisons, odds_of
 from hydra_dse.studies.front_uncertainty_files import write_uncertainty
-from hydra_dse.studies.interrupts import STOPS, stopped, uninterrupted
+from hydra_dse.studies.interrupts import STOPS, stopped
+from hydra_dse.studies.journaled import records_of
 from hydra_dse.studies.progress import StudyProgress, StudyState
 from hydra_dse.studies.run_directory import existing_run
 from hydra_dse.studies.runs import designs_of, experiment_of
@@ -126,7 +128,7 @@ def uncertainty(
             draws,
             len(rows),
             memory,
-            () if experiment.calibration is None or has_intervals(experiment.calibration) else (ERROR_ONLY,),
+            () if has_intervals(experiment.calibration) else (ERROR_ONLY,),
         )
         write_uncertainty(run, result)
     return result
@@ -156,30 +158,24 @@ def _tables(
     progress: StudyProgress | None,
 ) -> list[ScoreTable]:
     from hydra_dse.studies.estimating import measured
-    from hydra_dse.studies.scenario_scores import record_of, table_of
+    from hydra_dse.studies.scenario_scores import table_of
 
     references = measured(experiment) if experiment.scenarios.items else References()
     scorer: VariantScorer = VariantsHere(experiment, references)
     if runs_beside(pool):
         scorer = VariantsOfStored(str(file.resolve()), references, digest_of(file))
-    keys = [case_key("draw", variant, *points) for variant in variants]
+    cases = [
+        (case_key("draw", variant, *points), partial(_record, scorer, variant, list(points))) for variant in variants
+    ]
     tables = []
-    futures = {}
-    for key, variant in zip(keys, variants, strict=True):
-        if key not in journal and runs_beside(pool):
-            futures[key] = pool.submit(_score, scorer, variant, list(points))
-    for number, (key, variant) in enumerate(zip(keys, variants, strict=True)):
-        record = journal.get(key)
-        if record is None:
-            table = futures[key].result() if key in futures else scorer.score(variant, points)
-            record = record_of(table)
-            with uninterrupted():
-                journal.add(key, record)
+    for number, record in enumerate(records_of(cases, journal, pool)):
         tables.append(table_of(record))
         if progress is not None:
             progress.update(StudyState(number + 1, len(variants)))
     return tables
 
 
-def _score(scorer: VariantScorer, variant: Variant, points: list[Point]) -> ScoreTable:
-    return scorer.score(variant, points)
+def _record(scorer: VariantScorer, variant: Variant, points: list[Point]) -> Record:
+    from hydra_dse.studies.scenario_scores import record_of
+
+    return record_of(scorer.score(variant, points))

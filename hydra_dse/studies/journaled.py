@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 
-from hydra_dse.studies.cases import CaseJournal
-from hydra_dse.studies.executor import executor
+from hydra_dse.studies.cases import CaseJournal, Record
+from hydra_dse.studies.executor import executor, runs_beside
 from hydra_dse.studies.files import locked
-from hydra_dse.studies.interrupts import STOPS, stopped
+from hydra_dse.studies.interrupts import STOPS, stopped, uninterrupted
 from hydra_dse.studies.run_directory import RunDirectory
 
 
@@ -39,3 +39,27 @@ def journaled(
             kept = f"{len(journal)} finished {noun} are kept in {run.path}"
             raise stopped(cause, f"{kept}: continue with --resume") from None
         run.finish()
+
+
+def records_of(
+    cases: Sequence[tuple[str, Callable[[], Record]]], journal: CaseJournal, pool: Executor
+) -> Iterator[Record]:
+    """Yield the records of cases in order: those of the journal, and those that it lacks as they are finished.
+
+    Cases that run beside this process are all sent before the first is waited for; in this process each is kept
+    before the next one starts.
+
+    Args:
+        cases: keys, and what makes the record of each; another process must be able to import it.
+        journal: takes what it lacks.
+        pool: where they run.
+    """
+    lacking = {key: make for key, make in cases if key not in journal}
+    ahead = {key: pool.submit(make) for key, make in lacking.items()} if runs_beside(pool) else {}
+    for key, make in cases:
+        record = journal.get(key)
+        if record is None:
+            record = (ahead.pop(key) if key in ahead else pool.submit(make)).result()
+            with uninterrupted():
+                journal.add(key, record)
+        yield record

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from hydra_dse.search.references import References
 from hydra_dse.search.scenarios import ScenarioEstimator
 from hydra_dse.search.scores import ScoreTable, concatenate
 from hydra_dse.studies.cases import CaseJournal, Record, case_key
-from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.journaled import records_of
 
 POINTS_A_TASK = 256
 
@@ -92,22 +92,16 @@ class ScenarioScores:
         factory = self._factory(References(references.rates))
         cuts = [points[start : start + POINTS_A_TASK] for start in range(0, len(points), POINTS_A_TASK)]
         tasks = [(name, list(cut)) for name in names for cut in cuts]
-        keys = [case_key("score", name, *made_for, "rates", *references.rates, "points", *cut) for name, cut in tasks]
-        futures = {
-            key: self._pool.submit(_score, factory, name, cut, tuple(made_for))
-            for key, (name, cut) in zip(keys, tasks, strict=True)
-            if key not in self._journal
-        }
+        cases = [
+            (
+                case_key("score", name, *made_for, "rates", *references.rates, "points", *cut),
+                partial(_record, factory, name, cut, tuple(made_for)),
+            )
+            for name, cut in tasks
+        ]
         found: dict[str, list[ScoreTable]] = {name: [] for name in names}
-        for key, (name, cut) in zip(keys, tasks, strict=True):
-            record = self._journal.get(key)
-            if record is None:
-                table = futures.pop(key).result()
-                with uninterrupted():
-                    self._journal.add(key, record_of(table))
-            else:
-                table = table_of(record)
-            found[name].append(table)
+        for (name, cut), record in zip(tasks, records_of(cases, self._journal, self._pool), strict=True):
+            found[name].append(table_of(record))
             self._told(len(cut))
         return {name: concatenate(tables) for name, tables in found.items()}
 
@@ -118,8 +112,8 @@ class ScenarioScores:
         return {name: self.of(references, [name], points, [name])[name] for name in names}
 
 
-def _score(factory: EstimatorFactory, name: str, points: list[Point], made_for: tuple[str, ...]) -> ScoreTable:
-    return _estimator(factory).score([name], points, made_for)[name]
+def _record(factory: EstimatorFactory, name: str, points: list[Point], made_for: tuple[str, ...]) -> Record:
+    return record_of(_estimator(factory).score([name], points, made_for)[name])
 
 
 @lru_cache(maxsize=4)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.space import Point
-from hydra_dse.errors import Fault, InputError
 from hydra_dse.results import Evaluation, metric
 from hydra_dse.results.aggregates import aggregate_of
 from hydra_dse.results.derived import derived_among, evaluation_with
@@ -18,7 +18,7 @@ from hydra_dse.search.references import References
 from hydra_dse.search.scenarios import PER_TTFT, SATURATION, TTFT, models_of, placed_once
 from hydra_dse.studies.cases import CaseJournal, case_key
 from hydra_dse.studies.estimating import stored_experiment
-from hydra_dse.studies.interrupts import uninterrupted
+from hydra_dse.studies.journaled import records_of
 from hydra_dse.studies.robust_tables import Cell
 from hydra_dse.studies.roles import OWN, WITHOUT, Role
 from hydra_dse.studies.simulators import find_simulator
@@ -56,11 +56,9 @@ class ScenarioSimulation:
         """The metrics of one run that have a value; empty where the design cannot be placed or serve.
 
         Raises:
-            InputError: the experiment has changed, or has no calibration.
+            InputError: the experiment has changed.
         """
         experiment = self.references.applied(stored_experiment(self.path, self.digest))
-        if experiment.calibration is None:
-            raise InputError(Fault("the experiment has no calibration", file=self.path))
         items = {item.name: item for item in experiment.scenarios.items}
         models = models_of([items[name] for name in run.made_for])
         placed, violations = placed_once(experiment.space, run.point, models)
@@ -95,22 +93,15 @@ def simulated_cells(
     """
     wanted = [cell for cell in cells if cell.seen == (cell.kind != WITHOUT)]
     runs = list(dict.fromkeys(_key_of(cell, roles) for cell in wanted))
-    keys = {
-        run: case_key("simulate", *run, *simulation.references.rates, simulation.options, points[run[2]])
+    cases = [
+        (
+            case_key("simulate", *run, *simulation.references.rates, simulation.options, points[run[2]]),
+            partial(simulation.evaluate, Run(run[0], run[1], points[run[2]])),
+        )
         for run in runs
-    }
-    futures = {
-        run: pool.submit(_simulate, simulation, Run(run[0], run[1], points[run[2]]))
-        for run in runs
-        if keys[run] not in journal
-    }
+    ]
     found: dict[tuple[str, tuple[str, ...], str], dict[str, Value]] = {}
-    for run in runs:
-        record = journal.get(keys[run])
-        if record is None:
-            record = futures[run].result()
-            with uninterrupted():
-                journal.add(keys[run], record)
+    for run, record in zip(runs, records_of(cases, journal, pool), strict=True):
         found[run] = {name: (value[0], value[1], value[2]) for name, value in record.items()}
     own = {cell.scenario.name: found[_key_of(cell, roles)] for cell in wanted if cell.kind == OWN}
     return [_with_share(cell, found.get(_key_of(cell, roles)), own.get(cell.scenario.name)) for cell in cells]
@@ -152,7 +143,3 @@ def _values(found: Evaluation) -> dict[str, Value]:
         width = math.hypot(_log_width(values[SATURATION]), _log_width(values[TTFT]))
         values[PER_TTFT] = (middle, middle * math.exp(-width), middle * math.exp(width))
     return values
-
-
-def _simulate(simulation: ScenarioSimulation, run: Run) -> dict[str, Value]:
-    return simulation.evaluate(run)

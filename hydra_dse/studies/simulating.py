@@ -37,17 +37,14 @@ class SimulationOfFile:
         """Build, place and simulate the design; what cannot be placed is an infeasible result.
 
         Raises:
-            InputError: the experiment has changed, or has no calibration.
+            InputError: the experiment has changed.
         """
-        from hydra_dse.errors import Fault, InputError
         from hydra_dse.placement import place_design
         from hydra_dse.search.estimating import PLACEMENT_SEED
         from hydra_dse.studies.simulators import find_simulator
         from hydra_dse.workload import served
 
         experiment = experiment_of_file(self.path, self.digest)
-        if experiment.calibration is None:
-            raise InputError(Fault("the experiment has no calibration", file=self.path))
         design = experiment.space.build(point)
         models = [kind.model for kind in served(experiment.workload)]
         placed, violations = place_design(design, models, PLACEMENT_SEED)

@@ -237,8 +237,7 @@ class _Sweep:
 
     def _write_intervals(self) -> None:
         """What the calibration's intervals do to the front, where its parameters carry some."""
-        calibration = self._experiment.calibration
-        if calibration is None or not has_intervals(calibration) or self._experiment.scenarios.items:
+        if not has_intervals(self._experiment.calibration) or self._experiment.scenarios.items:
             return
         front = [(design.identity, design.point) for design in self._front.values()]
         write_uncertainties(self._run, uncertainties(self._experiment, front))

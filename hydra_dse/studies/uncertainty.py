@@ -69,7 +69,7 @@ def uncertainties(
     from hydra_dse.estimator.calibration_draws import interval_parts
 
     calibration = experiment.calibration
-    if calibration is None or not designs:
+    if not designs:
         return []
     drawn = has_intervals(calibration)
     placed = [experiment.space.build(point) for _, point in designs]

@@ -15,6 +15,7 @@ import numpy as np
 from hydra_dse.design.experiment import Bound, Experiment, SearchSettings
 from hydra_dse.design.nouns import Design
 from hydra_dse.design.space import Parameter, Point, SearchSpace
+from hydra_dse.hardware.calibration import Calibration, CalibrationSet
 from hydra_dse.results import Violation
 from hydra_dse.search.scores import ScoreTable
 from hydra_dse.workload import Workload, fixed, poisson
@@ -22,6 +23,7 @@ from hydra_dse.workload.nouns import RequestClass
 
 WORKLOAD = Workload("toy", (), poisson(2.0), (RequestClass("all", fixed(10, 10)),))
 """The toy scorer does not look at it."""
+CALIBRATION = CalibrationSet(Calibration("toy", {}, {}, 0.0, 0.0))
 OBJECTIVES = ("saturation_tokens_per_s", "ttft_mean_s")
 
 
@@ -118,6 +120,7 @@ def toy_experiment(
         workload=WORKLOAD,
         space=space or toy_space(),
         objectives=OBJECTIVES,
+        calibration=CALIBRATION,
         bounds=bounds,
         search=search,
         resolved=resolved or written,

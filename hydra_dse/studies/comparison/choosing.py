@@ -165,7 +165,8 @@ def _searched(
     space, whole, objectives = contender.spaces[number], comparison.search.settings, estimating.objectives
     settings = replace(whole, trials=max(1, whole.trials // len(contender.spaces)))
     name = f"{comparison.name}/{contender.name}"
-    search = Search(Experiment(name, estimating.workload, space, objectives, comparison.bounds, settings))
+    calibration, bounds = comparison.calibration, comparison.bounds
+    search = Search(Experiment(name, estimating.workload, space, objectives, calibration, bounds, settings))
     choices: list[Choice] = []
     tables: list[ScoreTable] = []
     while batch := search.propose():
