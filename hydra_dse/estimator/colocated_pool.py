@@ -15,6 +15,7 @@ from hydra_dse.estimator.colocated_saturation import Saturation, saturation_of
 from hydra_dse.estimator.colocated_tables import Between, Tables, tables_of
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.prompt_impact import Impact, impact_of
+from hydra_dse.estimator.solution import Intake
 from hydra_dse.profile.nouns import ServiceProfile
 
 FloatArray = NDArray[np.float64]
@@ -38,19 +39,10 @@ class ColocatedPool:
     saturation: Saturation
 
     @property
-    def prompts_per_s(self) -> FloatArray:
-        """Prompts that the engine completes with nothing to decode."""
-        return self.tables.prompts.prompts_per_s(self.lengths)
-
-    @property
-    def slots(self) -> FloatArray:
-        """Sequences in service at most."""
-        return self.tables.limit
-
-    @property
-    def places(self) -> FloatArray:
-        """None wait between prompt and decode."""
-        return np.zeros_like(self.tables.limit)
+    def intake(self) -> Intake:
+        """Prompts with nothing to decode, sequences in service, and none between prompt and decode."""
+        limit = self.tables.limit
+        return Intake(self.tables.prompts.prompts_per_s(self.lengths), limit, np.zeros_like(limit))
 
     @classmethod
     def of(cls, profile: ServiceProfile, lengths: LengthMoments) -> Self:

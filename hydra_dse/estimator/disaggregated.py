@@ -22,7 +22,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.shortest_first import ordered
-from hydra_dse.estimator.solution import JUST_BELOW, Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Intake, Solution, Work
 from hydra_dse.estimator.stages import Entry, Stream, held_back, parked
 from hydra_dse.estimator.tandem import Balance, balance
 from hydra_dse.estimator.transfers import handed_over_per_s, handed_over_s
@@ -43,19 +43,11 @@ class Disaggregated:
     saturation_per_s: FloatArray
 
     @property
-    def prompts_per_s(self) -> FloatArray:
-        """Prompts that prefill alone completes."""
-        return self.tables.prompts.prompts_per_s(self.lengths)
-
-    @property
-    def slots(self) -> FloatArray:
-        """Sequences in service at most."""
-        return self.tables.limit
-
-    @property
-    def places(self) -> FloatArray:
-        """Finished prompts that may wait for a slot."""
-        return np.asarray(self.tables.capacity.places + self.tables.capacity.tooth)
+    def intake(self) -> Intake:
+        """Prompts of prefill alone, sequences that decode, and finished prompts that may wait for a slot."""
+        capacity = self.tables.capacity
+        prompts = self.tables.prompts.prompts_per_s(self.lengths)
+        return Intake(prompts, capacity.limit, np.asarray(capacity.places + capacity.tooth))
 
     @classmethod
     def of(cls, profile: ServiceProfile, lengths: LengthMoments) -> Disaggregated:

@@ -35,7 +35,7 @@ from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.prompt_service import packed_service
 from hydra_dse.estimator.prompts import PromptQueue, prompt_queue
 from hydra_dse.estimator.role_chain import RoleRates, RoleState, phases_of
-from hydra_dse.estimator.solution import JUST_BELOW, Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Intake, Solution, Work
 from hydra_dse.estimator.tandem import Balance, burstiness, phased, residence_of, slowed
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import RoleProfile, ServiceProfile
@@ -96,20 +96,12 @@ class Elastic:
         return cls(profile, roles, lengths, phases, role_saturation(states, roles, lengths))
 
     @property
-    def prompts_per_s(self) -> FloatArray:
-        """Prompts that prefill alone completes with all the dies that it may have."""
+    def intake(self) -> Intake:
+        """As of fixed dies; prompts of prefill alone, with all the dies that it may have."""
         rates = np.stack([t.prompts.prompts_per_s(self.lengths) for t in self._states], axis=1)
-        return np.take_along_axis(rates, self.roles.highest[:, None], axis=1)[:, 0]
-
-    @property
-    def slots(self) -> FloatArray:
-        """Sequences in service at most."""
-        return self.phases[0].limit
-
-    @property
-    def places(self) -> FloatArray:
-        """Finished prompts that may wait for a slot."""
-        return np.asarray(self.phases[0].capacity.places + self.phases[0].capacity.tooth)
+        highest = np.take_along_axis(rates, self.roles.highest[:, None], axis=1)[:, 0]
+        capacity = self.phases[0].capacity
+        return Intake(highest, capacity.limit, np.asarray(capacity.places + capacity.tooth))
 
     @property
     def _states(self) -> tuple[Tables, ...]:
@@ -239,8 +231,9 @@ class Elastic:
 
     def _completes_per_s(self, steps_per_s: FloatArray) -> FloatArray:
         """Requests per second that a full decode batch completes at these iterations per second, shape (n,)."""
-        steps = self.phases[0].nodes.at(steps_per_s, self.slots[:, None])[:, 0]
-        return np.asarray(steps * self.slots / self.lengths.decode)
+        slots = self.phases[0].limit
+        steps = self.phases[0].nodes.at(steps_per_s, slots[:, None])[:, 0]
+        return np.asarray(steps * slots / self.lengths.decode)
 
     def _beside(self, roles: RoleState, queue: PromptQueue) -> list[FloatArray]:
         """Decode iterations per second in each phase, beside the prefill that runs in it, shape (n, k)."""

@@ -127,12 +127,13 @@ def follow_pieces(parts: tuple[Part, ...], factor: FloatArray, percentiles: bool
         after = np.maximum(backlog + slope * duration, 0.0)
         served = offered + (backlog - after) / duration
         # A pool that was not full takes the first of a backlog; a backlog of prompts alone fills no pool.
-        settled = part.solver.slots - (solutions[-1].batch_mean if solutions else 0.0)
+        intake = part.solver.intake
+        settled = intake.slots - (solutions[-1].batch_mean if solutions else 0.0)
         room = np.where(backlog > 0, room, np.maximum(settled, 0.0))
         waiting = np.maximum(backlog - left, 0.0)
-        through = np.where(slope > 0, np.minimum(offered, part.solver.prompts_per_s) - offered + slope, slope)
+        through = np.where(slope > 0, np.minimum(offered, intake.prompts_per_s) - offered + slope, slope)
         for_slot = ramp(waiting, through, duration, room)
-        held = ramp(waiting, through, duration, room + part.solver.places)
+        held = ramp(waiting, through, duration, room + intake.places)
         transient = Transient(
             offered,
             duration,

@@ -148,7 +148,7 @@ class DisaggregatedRoom(Disaggregated):
         )
         limit = tables.limit
         load = joining * tables.nodes.time_at_each(residence, limit) / limit
-        decode = pool_with_room(joining, tables.nodes, residence, limit, burst, load, room + self.places)
+        decode = pool_with_room(joining, tables.nodes, residence, limit, burst, load, room + self.intake.places)
         together = prompts.refused + (1.0 - prompts.refused) * decode.refused
         # Together the pools complete no more than their common highest rate.
         together = np.maximum(together, 1.0 - self.saturation_per_s / rate)

@@ -17,6 +17,21 @@ JUST_BELOW = 0.998
 
 
 @dataclass(frozen=True)
+class Intake:
+    """How requests leave a backlog, each of shape (n,).
+
+    Attributes:
+        prompts_per_s: highest rate of prompts alone.
+        slots: sequences in service at most.
+        places: requests that may wait between prompt and decode.
+    """
+
+    prompts_per_s: FloatArray
+    slots: FloatArray
+    places: FloatArray
+
+
+@dataclass(frozen=True)
 class Work:
     """Iterations of one pool: `rate_per_s` of each batch, shapes (n, m)."""
 

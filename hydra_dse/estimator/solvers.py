@@ -15,7 +15,7 @@ from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.outputs import limits_waiting
 from hydra_dse.estimator.phases import Phases
 from hydra_dse.estimator.refusing import ColocatedRoom, DisaggregatedRoom
-from hydra_dse.estimator.solution import Solution
+from hydra_dse.estimator.solution import Intake, Solution
 from hydra_dse.estimator.static import Static
 from hydra_dse.estimator.static_pools import StaticPools
 from hydra_dse.estimator.transient import Transient
@@ -33,16 +33,8 @@ class Solver(Protocol):
         """Highest sustainable rate, shape (n,)."""
 
     @property
-    def prompts_per_s(self) -> FloatArray:
-        """Highest rate of prompts alone, shape (n,)."""
-
-    @property
-    def slots(self) -> FloatArray:
-        """Sequences in service at most, shape (n,)."""
-
-    @property
-    def places(self) -> FloatArray:
-        """Requests that may wait between prompt and decode, shape (n,)."""
+    def intake(self) -> Intake:
+        """How requests leave a backlog."""
 
     def at(
         self,

@@ -17,7 +17,7 @@ from hydra_dse.estimator.iteration import packed_batch, prefill_times
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.solution import JUST_BELOW, Latency, Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Intake, Latency, Solution, Work
 from hydra_dse.estimator.static_tables import StaticTables, static_tables, still_active
 from hydra_dse.estimator.static_waits import POINTS, Found, found_by_arrivals
 from hydra_dse.estimator.transient import Transient
@@ -68,19 +68,11 @@ class Static:
         return cls(profile, lengths, tables, alone, rate)
 
     @property
-    def prompts_per_s(self) -> FloatArray:
-        """Prompts that the engine completes with nothing to decode."""
-        return np.asarray(self.tables.budget / (self.lengths.prompt * self.tables.full_s))
-
-    @property
-    def slots(self) -> FloatArray:
-        """Members of a batch at most."""
-        return self.tables.limit
-
-    @property
-    def places(self) -> FloatArray:
-        """None wait between prompt and decode."""
-        return np.zeros_like(self.tables.limit)
+    def intake(self) -> Intake:
+        """Prompts with nothing to decode, members of a batch, and none between prompt and decode."""
+        tables = self.tables
+        prompts = np.asarray(tables.budget / (self.lengths.prompt * tables.full_s))
+        return Intake(prompts, tables.limit, np.zeros_like(tables.limit))
 
     def at(
         self,

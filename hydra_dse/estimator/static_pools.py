@@ -19,7 +19,7 @@ from hydra_dse.estimator.first_tokens import ttft_spread
 from hydra_dse.estimator.lengths import LengthMoments
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.solution import JUST_BELOW, Latency, Solution, Work
+from hydra_dse.estimator.solution import JUST_BELOW, Intake, Latency, Solution, Work
 from hydra_dse.estimator.stages import Entry
 from hydra_dse.estimator.static import Lives, nothing_found, per_token, running_in_slices
 from hydra_dse.estimator.static_tables import StaticTables, static_tables
@@ -54,19 +54,9 @@ class StaticPools:
         return cls(inner, lengths, tables, limit)
 
     @property
-    def prompts_per_s(self) -> FloatArray:
-        """Prompts that prefill alone completes."""
-        return self.inner.prompts_per_s
-
-    @property
-    def slots(self) -> FloatArray:
-        """Members of a batch at most."""
-        return self.tables.limit
-
-    @property
-    def places(self) -> FloatArray:
-        """Finished prompts that may wait for a batch."""
-        return self.tables.limit
+    def intake(self) -> Intake:
+        """Prompts of prefill alone, members of a batch, and as many finished prompts that may wait for the next."""
+        return Intake(self.inner.intake.prompts_per_s, self.tables.limit, self.tables.limit)
 
     def at(
         self,

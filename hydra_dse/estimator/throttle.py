@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hydra_dse.estimator.heat import HeatModel, spent_w
 from hydra_dse.estimator.phases import Phases
-from hydra_dse.estimator.solution import Solution
+from hydra_dse.estimator.solution import Intake, Solution
 from hydra_dse.estimator.transient import Transient
 from hydra_dse.profile.nouns import ServiceProfile
 from hydra_dse.profile.slowed import slowed
@@ -57,19 +57,9 @@ class Throttled:
         return np.asarray(np.fmin(self.full_per_s, self.highest_per_s))
 
     @property
-    def prompts_per_s(self) -> FloatArray:
+    def intake(self) -> Intake:
         """As of the solver."""
-        return self.solver.prompts_per_s
-
-    @property
-    def slots(self) -> FloatArray:
-        """As of the solver."""
-        return self.solver.slots
-
-    @property
-    def places(self) -> FloatArray:
-        """As of the solver."""
-        return self.solver.places
+        return self.solver.intake
 
     def at(
         self,

@@ -59,7 +59,7 @@ def test_lending_dies_raises_saturation_where_prefill_limits(chat: LengthPoints)
     still = solver_of(profile_of({name: [one] for name, one in SLOW.items()}, shared=False), moments)
     crossing = solver_of(elastic(SLOW, FAST), moments)
     assert crossing.saturation_per_s[0] > 1.1 * still.saturation_per_s[0]
-    assert crossing.prompts_per_s[0] >= crossing.saturation_per_s[0]
+    assert crossing.intake.prompts_per_s[0] >= crossing.saturation_per_s[0]
 
 
 def test_ttft_grows_with_the_rate_and_with_the_threshold(chat: LengthPoints) -> None:
