@@ -20,6 +20,7 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
+from benchmarks.timing import cpu_seconds  # noqa: E402
 from hydra_dse.config import load_calibration, load_experiment, load_space, load_workload  # noqa: E402
 
 
@@ -35,16 +36,6 @@ class Figure:
 
 def compared(value: float, unit: str, reference: float) -> Figure:
     return Figure(value, unit, reference, value / reference)
-
-
-def cpu_seconds(action: Callable[[], object], repeats: int = 3) -> float:
-    """Least CPU time of a few repetitions."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def start_up() -> dict[str, Figure]:

@@ -7,12 +7,12 @@ All times are CPU time of one core.
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import simpy
 
+from benchmarks.timing import cpu_seconds
 from hydra_dse.config import load_calibration, load_space, load_workload
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.nouns import Design
@@ -155,16 +155,6 @@ def naive(what: Case) -> int:
 
 def _windows(windows: Sequence[int]) -> tuple[Attended, ...]:
     return (Attended(),) * len(windows)
-
-
-def cpu_seconds(action: Callable[[], object], repeats: int) -> float:
-    """Least CPU time of a few repetitions."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def table(repeats: int = 3, requests: int = REQUESTS) -> dict[str, tuple[float, str, float | None]]:

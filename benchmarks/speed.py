@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.timing import cpu_seconds
 from hydra_dse.config import load_calibration, load_space, load_workload
 from hydra_dse.design.nouns import Design
 from hydra_dse.estimator.estimate import estimate
@@ -44,16 +45,6 @@ _FIELDS = (
     "decode_context_tokens",
     "emitted_tokens",
 )
-
-
-def cpu_seconds(action: Callable[[], object], repeats: int = 5) -> float:
-    """Least CPU time of a few repetitions."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 @dataclass(frozen=True)
@@ -176,9 +167,9 @@ class Speed:
 def speed(name: str, bench: Bench) -> Speed:
     """Measure one case."""
     profile, count = bench.profile(), len(bench.designs)
-    given = count / cpu_seconds(lambda: bench.solve(profile))
-    whole = count / cpu_seconds(lambda: bench.solve(bench.profile()))
-    means = count / cpu_seconds(lambda: bench.solve(profile, percentiles=False))
+    given = count / cpu_seconds(lambda: bench.solve(profile), 5)
+    whole = count / cpu_seconds(lambda: bench.solve(bench.profile()), 5)
+    means = count / cpu_seconds(lambda: bench.solve(profile, percentiles=False), 5)
     some = bench.designs[:: count // REFERENCES][:REFERENCES]
     slow = REFERENCES / cpu_seconds(lambda: [bench.solve(bench.readable(design)) for design in some], 1)
     return Speed(name, given, whole, means, slow)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.validation import placed
 from benchmarks.validation.placed import PlacedCase
 from benchmarks.validation.simulate import Effort, half_width, saturation
-from benchmarks.validation.store import RESULTS
+from benchmarks.validation.store import RESULTS, append_row
 from hydra_dse.config import load_model
 from hydra_dse.design.space import Point
 from hydra_dse.estimator import estimate_designs
@@ -86,14 +86,8 @@ def simulate_missing(study: Study, points: Sequence[Point], folder: Path = RESUL
 
 
 def _append(key: Key, rates: FloatArray, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    new = not path(folder).exists()
-    with path(folder).open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
-        model, workload, values = key
-        writer.writerow([model, workload, *values, f"{rates.mean():.6g}", f"{half_width(rates):.3g}"])
+    model, workload, values = key
+    append_row(path(folder), COLUMNS, [model, workload, *values, f"{rates.mean():.6g}", f"{half_width(rates):.3g}"])
 
 
 def random_points(count: int, seed: int, *keys: object) -> list[Point]:

@@ -21,7 +21,7 @@ from benchmarks.validation.placed import PlacedCase
 from benchmarks.validation.ranking import SEED, STUDY, spearman
 from benchmarks.validation.serving import Dates
 from benchmarks.validation.simulate import WARM_UP, replication
-from benchmarks.validation.store import RESULTS
+from benchmarks.validation.store import RESULTS, append_row
 from hydra_dse.config import load_model
 from hydra_dse.design.space import Point
 from hydra_dse.estimator import estimate_designs
@@ -105,13 +105,9 @@ def run(count: int = COUNT, folder: Path = RESULTS) -> None:
 
 
 def _append(key: designs.Key, saturation_per_s: float, highest_per_s: float, folder: Path) -> None:
-    new = not path(folder).exists()
-    with path(folder).open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
-        model, workload, values = key
-        writer.writerow([model, workload, *values, REQUESTS, f"{saturation_per_s:.6g}", f"{highest_per_s:.6g}"])
+    model, workload, values = key
+    rates = [f"{saturation_per_s:.6g}", f"{highest_per_s:.6g}"]
+    append_row(path(folder), COLUMNS, [model, workload, *values, REQUESTS, *rates])
 
 
 def estimates(study: Study, chosen: Sequence[Point]) -> FloatArray:

@@ -19,7 +19,7 @@ from benchmarks.validation import placed
 from benchmarks.validation.designs import PARAMETERS, random_points
 from benchmarks.validation.placed import PlacedCase
 from benchmarks.validation.simulate import measured
-from benchmarks.validation.store import RESULTS
+from benchmarks.validation.store import RESULTS, append_row
 from hydra_dse.estimator import estimate_designs
 from hydra_dse.rng import derive
 from hydra_dse.workload import Renewal
@@ -116,13 +116,8 @@ def _rows(folder: Path) -> list[dict[str, str]]:
 
 
 def _append(case: PlacedCase, rate: float, kind: str, found: dict[str, float], folder: Path) -> None:
-    new = not path(folder).exists()
-    with path(folder).open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
-        values = [f"{found[name]:.6g}" for name in SHOWN]
-        writer.writerow([case.name, case.policy, case.workload, REQUESTS, f"{rate:.6g}", kind, *values])
+    values = [f"{found[name]:.6g}" for name in SHOWN]
+    append_row(path(folder), COLUMNS, [case.name, case.policy, case.workload, REQUESTS, f"{rate:.6g}", kind, *values])
 
 
 def replay_section(folder: Path = RESULTS) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.validation.simulate import Simulatable, Simulated
@@ -61,11 +62,15 @@ def _read(row: dict[str, str]) -> Simulated:
 
 def append(which: str, case: Simulatable, found: Simulated, folder: Path = RESULTS) -> None:
     """Add a result, so that an interrupted run goes on where it was."""
-    path = path_of(which, folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    append_row(path_of(which, folder), COLUMNS, row_of(case, found))
+
+
+def append_row(path: Path, columns: Sequence[str], row: Sequence[object]) -> None:
+    """Add a row to a file, which starts with the names of its columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         if new:
-            writer.writerow(COLUMNS)
-        writer.writerow(row_of(case, found))
+            writer.writerow(columns)
+        writer.writerow(row)

@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from benchmarks.validation import designs, placed
 from benchmarks.validation.designs import PARAMETERS, Key, Study
 from benchmarks.validation.simulate import Effort, half_width, saturation
-from benchmarks.validation.store import RESULTS
+from benchmarks.validation.store import RESULTS, append_row
 from hydra_dse.design.space import Point
 
 FloatArray = NDArray[np.float64]
@@ -60,14 +60,8 @@ def known(folder: Path = RESULTS) -> dict[Key, FloatArray]:
 
 
 def _append(key: Key, rates: FloatArray, folder: Path) -> None:
-    path = folder / "top.csv"
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
-        model, workload, values = key
-        writer.writerow([model, workload, *values, *(f"{rate:.6g}" for rate in rates)])
+    model, workload, values = key
+    append_row(folder / "top.csv", COLUMNS, [model, workload, *values, *(f"{rate:.6g}" for rate in rates)])
 
 
 def kendall(rates: FloatArray, estimated: FloatArray, paired: bool) -> tuple[float, int]:

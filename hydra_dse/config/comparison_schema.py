@@ -92,8 +92,8 @@ class ComparedSimulationSection(Section):
     detail: Literal["ledger", "memo", "operators"] = "ledger"
 
 
-class ComparisonSection(Section):
-    """A comparison file."""
+class LoadsSection(Section):
+    """The head of a file that looks at every workload with every model."""
 
     schema_version: Literal[1] = 1
     name: Name | None = None
@@ -101,6 +101,11 @@ class ComparisonSection(Section):
     source: Text = ""
     models: Annotated[tuple[Name, ...], Field(min_length=1)]
     workloads: Annotated[tuple[ComparedWorkloadSection, ...], Field(min_length=1)]
+
+
+class ComparisonSection(LoadsSection):
+    """A comparison file."""
+
     objectives: Annotated[tuple[Name, ...], Field(min_length=1, max_length=10)] = ("max_rate",)
     compare: Annotated[tuple[ContenderSection, ...], Field(min_length=1, max_length=100)]
     reference: Name | None = None

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hydra_dse.config.comparison_schema import ComparedWorkloadSection
-from hydra_dse.config.fields import Count, Name, PositiveCount, Section, Share, Text
+from hydra_dse.config.comparison_schema import LoadsSection
+from hydra_dse.config.fields import Count, Name, PositiveCount, Section, Share
 
 Load = Annotated[Share, Field(gt=0, lt=1)]
 
@@ -30,15 +30,9 @@ class VarianceSection(Section):
     seed: Annotated[Count, Field(lt=2**63)] = 0
 
 
-class DecompositionSection(Section):
+class DecompositionSection(LoadsSection):
     """The file."""
 
-    schema_version: Literal[1] = 1
-    name: Name | None = None
-    purpose: Text = ""
-    source: Text = ""
-    models: Annotated[tuple[Name, ...], Field(min_length=1)]
-    workloads: Annotated[tuple[ComparedWorkloadSection, ...], Field(min_length=1)]
     space: Name
     variance: VarianceSection
     calibration: Name = "default"

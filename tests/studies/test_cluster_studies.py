@@ -56,12 +56,12 @@ def test_a_decomposition_of_variance(address, tmp_path, monkeypatch):
 
 
 def test_task_maps_under_shifting_loads(address, tmp_path, monkeypatch):
-    from hydra_dse.studies.dynamic_simulation import MapSimulation
+    from hydra_dse.studies.executor import InProcessExecutor
 
     fewer = ["validation={requests: 40, replications: 1}", "dynamic.task_maps=[static, elastic]"]
     experiment = load_experiment("dynamic-task-maps", fewer, quick=True)
     dynamic(experiment, tmp_path / "here")
-    with nothing_here(monkeypatch, MapSimulation, "run"):
+    with nothing_here(monkeypatch, InProcessExecutor, "submit"):
         dynamic(experiment, tmp_path / "there", cluster=address)
     for name in ("dynamic.csv", "dynamic_gains.csv", "cases.jsonl"):
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
