@@ -11,6 +11,7 @@ from hydra_dse.errors import Fault, InputError, InvariantBroken
 from hydra_dse.hardware.calibration import CalibrationSet
 from hydra_dse.mapping import residents_violations
 from hydra_dse.physical import package_violations, static_power_w
+from hydra_dse.policy import Policy
 from hydra_dse.records import RecordSink, SpanSink
 from hydra_dse.results.nouns import Evaluation, Violation
 from hydra_dse.rng import derive
@@ -134,15 +135,7 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
         for found, outcome in zip(ledgers, windows, strict=True)
     ]
     if queued:
-        # The order of the queue does not change what is sustainable, only who waits: first come, first served.
-        waiting = _in_order(mix)
-        saturated = [
-            serve(_seeded(waiting, inputs.seed, -1 - number), requests, saturate=True).whole.visits
-            for number, requests in enumerate(queued)
-        ]
-        policy = design.policy
-        closed = policy.batching == "static" and policy.serving == "colocated" and policy.batches_in_flight == 1
-        add_saturation(summary, saturated, policy.max_batch, closed and len(models) == 1)
+        _add_saturated(summary, design.policy, mix, inputs.seed, queued)
     add_derived(summary, static_power_w(design.package), shares, [outcome.window_s for outcome in windows])
     add_package(summary, design.package)
     if len(models) > 1:
@@ -155,6 +148,18 @@ def _evaluate(design: Design, inputs: Inputs, calibration: CalibrationSet, sink:
     hot = add_heat(summary, design, components)
     notes = tuple(_notes(summary, outcomes, inputs))
     return Evaluation("simulated", summary.metrics, summary.intervals, hot, notes, components, distributions(outcomes))
+
+
+def _add_saturated(summary: Summary, policy: Policy, mix: Mix, seed: int, queued: Sequence[Requests]) -> None:
+    """What the mix sustains of requests that all wait from the start."""
+    # The order of the queue does not change what is sustainable, only who waits: first come, first served.
+    waiting = _in_order(mix)
+    saturated = [
+        serve(_seeded(waiting, seed, -1 - number), requests, saturate=True).whole.visits
+        for number, requests in enumerate(queued)
+    ]
+    closed = policy.batching == "static" and policy.serving == "colocated" and policy.batches_in_flight == 1
+    add_saturation(summary, saturated, policy.max_batch, closed and len(mix.systems) == 1)
 
 
 def _in_order(mix: Mix) -> Mix:
