@@ -114,6 +114,10 @@ def test_the_keyboard_reaches_every_tile_and_shows_what_it_is(page):
         page.key("ArrowRight")
         seen.append(page.run(FOCUSED))
         assert page.run(TIP) == seen[-1]
+        ends = page.run(
+            "(r => [r.top, r.bottom])(document.querySelector('.tip:not([hidden])').getBoundingClientRect())"
+        )
+        assert 0 <= ends[0] < ends[1] <= page.run("innerHeight")
     assert len(set(seen)) == count > 1 and all(" on slot " in words for words in seen)
     assert page.run("getComputedStyle(document.activeElement.querySelector('.tile')).strokeWidth") == "3px"
     page.key("Escape")

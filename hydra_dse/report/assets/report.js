@@ -75,7 +75,9 @@
     const box = figure.getBoundingClientRect(), at = pick.getBoundingClientRect();
     const left = Math.min(at.right - box.left + 4, Math.max(0, box.width - tip.offsetWidth));
     tip.style.left = `${left}px`;
-    tip.style.top = `${at.bottom - box.top + 4}px`;
+    // Above where it would lie below the window, as after the focus has moved the page just so far.
+    const above = at.bottom + 4 + tip.offsetHeight > innerHeight && at.top - 4 - tip.offsetHeight >= 0;
+    tip.style.top = above ? `${at.top - box.top - 4 - tip.offsetHeight}px` : `${at.bottom - box.top + 4}px`;
   }
 
   function hideTip(pick) {
