@@ -2,7 +2,7 @@
 
 Usage: `OPENBLAS_NUM_THREADS=1 python -m benchmarks.placement [SPACE] [MODEL] [DESIGNS]`
 
-Prints CPU milliseconds per placement and the objective (mean link bytes + worst link bytes) of each algorithm relative
+Prints CPU milliseconds per placement and the objective (mean link bytes + worst link bytes of every part) of each algorithm relative
 to the communication-aware one, and the gap that a long annealing from its result still finds.
 """
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.placement_quality.annealing import annealed
 from benchmarks.placement_quality.cases import mixes
 from hydra_dse.config import load_model, load_space
-from hydra_dse.mapping import reference_traffic
+from hydra_dse.mapping import reference_parts
 from hydra_dse.placement import Problem, forget_placements, place, place_design
 
 ALGORITHMS = ("communication_aware", "hydra", "round_robin", "random")
@@ -37,7 +36,7 @@ def main(space: str = "hydra-24", model_name: str = "nemotron-h-8b", limit: str 
     total = time.process_time() - start
     print(f"place_design, first time: {1e3 * total / len(designs):.2f} ms CPU each with traffic and layouts")
 
-    traffic = [reference_traffic(design, model) for design in designs]
+    traffic = [reference_parts(design, model) for design in designs]
     objective: dict[str, list[float]] = {}
     for algorithm in ALGORITHMS:
         start = time.process_time()
@@ -53,7 +52,7 @@ def main(space: str = "hydra-24", model_name: str = "nemotron-h-8b", limit: str 
     gaps = []
     chosen = [index for index, value in enumerate(objective[ALGORITHMS[0]]) if np.isfinite(value)]
     for index in chosen[:: max(1, len(chosen) // ANNEALED)]:
-        problem = Problem(replace(designs[index].package), traffic[index])
+        problem = Problem.of(designs[index].package, traffic[index])
         outcome = place(designs[index].package, traffic[index], "communication_aware", 0)
         assert outcome.placement is not None
         reached, _ = annealed(problem, outcome.placement.slots, STEPS)

@@ -14,7 +14,7 @@ from benchmarks.placement_quality.cases import Layout, layout, mixes, on, small_
 from benchmarks.placement_quality.optimum import optimum
 from hydra_dse.config import load_space
 from hydra_dse.design.nouns import Design
-from hydra_dse.mapping import reference_traffic
+from hydra_dse.mapping import reference_parts
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement import Problem, place
 from hydra_dse.placement.problem import FloatArray
@@ -65,7 +65,7 @@ def placements(design: Design, traffic: FloatArray, steps: int) -> list[Placed]:
         named.append(Placed(ALGORITHMS[3], mean, there[0].slots, there[0].cpu_s))
         named.append(Placed(ALGORITHMS[4], best.objective_bytes, best.slots, sum(one.cpu_s for one in drawn)))
         start = there[0].slots
-        problem = Problem(design.package, traffic)
+        problem = Problem.of(design.package, traffic)
         named.append(_timed(ALGORITHMS[5], partial(annealed, problem, start, steps)))
     return named
 
@@ -84,7 +84,7 @@ def _timed(name: str, work: Callable[[], tuple[float, tuple[int, ...]]]) -> Plac
 def small_gaps(kind: str, model: Model, steps: int, limit: int | None = None) -> Iterator[Gap]:
     """Every algorithm against the exact optimum, for the packages of small-9 on nine slots of a kind."""
     for case, design in enumerate(small_designs(kind)[:limit]):
-        traffic = reference_traffic(design, model)
+        traffic = reference_parts(design, model)
         exact = optimum(design.package, traffic)
         if np.isfinite(exact.objective_bytes):
             yield from _gaps(kind, case, placements(design, traffic, steps), exact.objective_bytes)
@@ -94,7 +94,7 @@ def large_gaps(kind: str, model: Model, steps: int, count: int) -> Iterator[Gap]
     """Every algorithm against ours, for packages of hydra-24 spread over the space, on 24 slots (irregular: 20)."""
     where = layout(kind, 6, 4)
     for case, design in enumerate(large_designs(where, count)):
-        traffic = reference_traffic(design, model)
+        traffic = reference_parts(design, model)
         found = placements(design, traffic, steps)
         if np.isfinite(found[0].objective_bytes):
             yield from _gaps(kind, case, found, found[0].objective_bytes)

@@ -46,10 +46,12 @@ def optimum(package: Package, traffic: FloatArray) -> Optimum:
 
     Args:
         package: of at most about nine components.
-        traffic: bytes from component to component, shape (components, components).
+        traffic: bytes from component to component, shape (components, components), or apart for parts of the work that
+            take turns, shape (parts, components, components).
     """
     dies, count = package.die_count, package.die_count + package.stack_count
     core = dies if package.memory_is_leaf else count
+    traffic = traffic.reshape(-1, count, count)
     labels = classes(traffic, package.footprints_mm2, core)
     best = Optimum(np.inf, (), 0)
     looked = 0
@@ -71,7 +73,7 @@ def classes(traffic: FloatArray, footprints: Sequence[float], core: int) -> list
     found: list[int] = []
     numbers: list[int] = []
     scale = _SAME * max(float(traffic.max()), 1e-300)
-    for component in range(len(traffic)):
+    for component in range(traffic.shape[-1]):
         same = (
             other
             for other in found
@@ -87,10 +89,10 @@ def classes(traffic: FloatArray, footprints: Sequence[float], core: int) -> list
 
 
 def _exchangeable(traffic: FloatArray, a: int, b: int, tolerance: float) -> bool:
-    order = np.arange(len(traffic))
+    order = np.arange(traffic.shape[-1])
     order[[a, b]] = b, a
-    off = ~np.eye(len(traffic), dtype=bool)
-    return bool(np.abs((traffic[np.ix_(order, order)] - traffic)[off]).max(initial=0.0) <= tolerance)
+    off = ~np.eye(len(order), dtype=bool)
+    return bool(np.abs((traffic[..., order[:, None], order] - traffic)[..., off]).max(initial=0.0) <= tolerance)
 
 
 def layouts(package: Package, core: int, leaves: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -149,16 +151,18 @@ def _fit(package: Package, arranged: IntArray) -> NDArray[np.bool_]:
 
 
 def objectives(package: Package, traffic: FloatArray, routing: Sequence[int], arranged: IntArray) -> FloatArray:
-    """Mean plus worst load of the links for each arrangement of one layout."""
+    """Mean load of the links plus the worst of every part for each arrangement of one layout."""
     size = len(package.topology.slots)
     table = route(package.topology, tuple(slot in routing for slot in range(size)))
     takes = np.ascontiguousarray(table.incidence.T)
-    pairs = [(i, j) for i, j in zip(*np.nonzero(traffic), strict=True) if i != j]
     costs = np.empty(len(arranged))
     for start in range(0, len(arranged), _CHUNK):
         rows = arranged[start : start + _CHUNK]
-        loads = np.zeros((len(rows), takes.shape[1]))
-        for i, j in pairs:
-            loads += traffic[i, j] * takes[rows[:, i] * size + rows[:, j]]
-        costs[start : start + _CHUNK] = loads.mean(axis=1) + loads.max(axis=1)
+        total = np.zeros(len(rows))
+        for part in traffic:
+            loads = np.zeros((len(rows), takes.shape[1]))
+            for i, j in [(i, j) for i, j in zip(*np.nonzero(part), strict=True) if i != j]:
+                loads += part[i, j] * takes[rows[:, i] * size + rows[:, j]]
+            total += loads.mean(axis=1) + loads.max(axis=1)
+        costs[start : start + _CHUNK] = total
     return costs

@@ -16,7 +16,7 @@ from benchmarks.placement_quality.gaps import DRAWS, Placed, placements
 from hydra_dse.config import load_calibration, load_design, load_workload
 from hydra_dse.design.evaluator import EvaluationOptions, Evaluator
 from hydra_dse.design.nouns import Design, Placement
-from hydra_dse.mapping import reference_traffic
+from hydra_dse.mapping import reference_parts
 from hydra_dse.placement import place
 from hydra_dse.rng import derive
 from hydra_dse.studies.comparison.ratios import half_width, paired_ratio
@@ -77,7 +77,7 @@ def effects(kind: str, link_gb_per_s: float, effort: Effort) -> Iterator[Effect]
     """Every algorithm against ours on one package."""
     workload = load_workload("hydra-chat", ["model=nemotronh-4b", "arrivals={process: poisson, rate: 1 req/s}"])
     design = shipped(kind, link_gb_per_s)
-    traffic = reference_traffic(design, workload.models[0])
+    traffic = reference_parts(design, workload.models[0])
     found = placements(design, traffic, effort.steps)
     chosen = [one for one in found if math.isfinite(one.objective_bytes) and one.algorithm != "random mean"]
     drawn = [place(design.package, traffic, "random", seed) for seed in range(DRAWS)]

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from hydra_dse.mapping.apart import pools_on_packages_of_their_own
 from hydra_dse.mapping.experts import ExpertPlacement
-from hydra_dse.mapping.flows import Flows, LedgerRow, flows_of, ledger, operator_traffic, reference_traffic, traffic
+from hydra_dse.mapping.flows import (
+    Flows,
+    LedgerRow,
+    flows_of,
+    ledger,
+    operator_traffic,
+    reference_parts,
+    reference_traffic,
+    traffic,
+)
 from hydra_dse.mapping.formats import speed_of
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.identity import components_key, mapping_key, package_key, token
-from hydra_dse.mapping.layout import imbalance, memory_sites, overlaps
+from hydra_dse.mapping.layout import imbalance, memory_sites, nominal_peaks, overlaps
 from hydra_dse.mapping.lower import keeps_weights, map_design, map_operands
 from hydra_dse.mapping.nouns import (
     ExecutionGroup,
@@ -59,6 +68,7 @@ __all__ = [
     "mapping_violations",
     "memory_sites",
     "memory_violations",
+    "nominal_peaks",
     "operands_of",
     "operator_traffic",
     "overlaps",
@@ -66,6 +76,7 @@ __all__ = [
     "pool_names",
     "pools_on_packages_of_their_own",
     "precision_of",
+    "reference_parts",
     "reference_traffic",
     "residents_of",
     "residents_violations",

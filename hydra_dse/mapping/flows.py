@@ -18,7 +18,7 @@ from hydra_dse.mapping.nouns import ExecutionGroup, MappedDesign, MappedOperator
 from hydra_dse.mapping.operands import operands_of, precision_of
 from hydra_dse.mapping.reference_request import PROMPT, STEP, STEPS_PER_REQUEST, reference_demands
 from hydra_dse.model.blocks import Model
-from hydra_dse.model.operators import Batch, Demand, Number
+from hydra_dse.model.operators import Batch, Demand, Number, OperatorClass
 from hydra_dse.model.precision import Precision
 
 FloatArray = NDArray[np.float64]
@@ -98,60 +98,93 @@ def traffic(design: MappedDesign, pool: MappedPool | str, batch: Batch, precisio
     """Bytes of one iteration from component to component, shape (components, components), all instances."""
     pool = design.pool(pool) if isinstance(pool, str) else pool
     demands = [mapped.operator.demand(batch, precision) for mapped in pool.operators]
-    return _total_traffic(design, pool, demands, precision)
+    return _traffic_of_parts(design, pool, demands, precision, [0] * len(demands), 1)[0]
 
 
-def _total_traffic(
-    design: MappedDesign, pool: MappedPool, demands: Sequence[Demand], precision: Precision
+def _traffic_of_parts(
+    design: MappedDesign,
+    pool: MappedPool,
+    demands: Sequence[Demand],
+    precision: Precision,
+    part_of: Sequence[int],
+    parts: int,
 ) -> FloatArray:
-    """The sum of `operator_traffic` over operators: amounts first, so that each pattern is spread once."""
-    held = np.zeros((len(pool.groups), 3))  # weights, cache reads, cache writes
-    moved: dict[int, float] = {}
-    transfers: dict[int, Transfer] = {}
-    total = np.zeros((design.component_count, design.component_count))
-    for mapped, demand in zip(pool.operators, demands, strict=True):
+    """Sums of `operator_traffic` over the operators of each part, shape (parts, components, components).
+
+    Amounts are summed first, so that each pattern is spread once.
+    """
+    held: dict[tuple[int, int], FloatArray] = {}  # of a part and a group: weights, cache reads, cache writes
+    moved: dict[tuple[int, int], float] = {}
+    transfers: dict[tuple[int, int], Transfer] = {}
+    total = np.zeros((parts, design.component_count, design.component_count))
+    for mapped, demand, part in zip(pool.operators, demands, part_of, strict=True):
         flows, count = flows_of(mapped, demand, precision), mapped.operator.count
         if pool.groups[mapped.group].experts is not None:  # what flows where depends on the rows
-            total += count * operator_traffic(design, pool.groups[mapped.group], mapped, flows)
+            total[part] += count * operator_traffic(design, pool.groups[mapped.group], mapped, flows)
             continue
-        held[mapped.group] += (
+        held.setdefault((part, mapped.group), np.zeros(3))[:] += (
             count * flows.weights,
             count * (flows.kv_reads + flows.state_reads),
             count * (flows.kv_writes + flows.state_writes),
         )
         for transfer, amount in zip(mapped.transfers, flows.transfers, strict=True):
-            key = id(transfer.share)  # operators of a group share the array
+            key = part, id(transfer.share)  # operators of a group share the array
             transfers[key] = transfer
             moved[key] = moved.get(key, 0.0) + count * float(amount)
     at = np.array([site.component for site in design.sites], dtype=np.int64)
-    for group, (weights, reads, writes) in zip(pool.groups, held.tolist(), strict=True):
+    for (part, number), amounts in held.items():
+        group, (weights, reads, writes) = pool.groups[number], amounts.tolist()
         dies = np.array(group.dies)
-        total[at[:, None], dies] += group.weight_fetch * weights + group.cache_fetch * reads
-        total[dies[:, None], at] += group.cache_fetch.T * writes
+        total[part, at[:, None], dies] += group.weight_fetch * weights + group.cache_fetch * reads
+        total[part, dies[:, None], at] += group.cache_fetch.T * writes
     for key, transfer in transfers.items():
-        total[np.array(transfer.sources)[:, None], np.array(transfer.targets)] += transfer.share * moved[key]
-    np.fill_diagonal(total, 0.0)
+        total[key[0], np.array(transfer.sources)[:, None], np.array(transfer.targets)] += transfer.share * moved[key]
+    total[:, range(design.component_count), range(design.component_count)] = 0.0
     return total
 
 
 def reference_traffic(design: Design, model: Model) -> FloatArray:
-    """Bytes per served request from component to component, the input of placement.
+    """Bytes per served request from component to component, shape (components, components)."""
+    return reference_parts(design, model).sum(axis=0)
 
-    A request of 1,024 prompt and 256 output tokens, decoded in a batch of 16.  Every die of a group counts alike and
-    nothing is resident, so that the result does not depend on what link bandwidth displaces on a die.
+
+def reference_parts(design: Design, model: Model) -> FloatArray:
+    """Bytes per served request, apart for operators that take turns: the input of placement.
+
+    A request of 1,024 prompt and 256 output tokens, decoded in a batch of 16.  The peaks of dies are rounded and
+    nothing is resident, so that the result hardly depends on what link bandwidth displaces on a die.
+
+    Operators that run on the same dies in every pool form one part: within a pool its groups work in turn, pools and
+    the stages of a pipeline at once.
+
+    Returns:
+        Shape (parts, components, components).
     """
     operands = operands_of(model, precision_of(design, model))
     mapped = map_operands(design, operands, nominal=True)
     known = reference_demands(operands)
-    parts = []
+    part_of = _parts_in_turn(mapped)
+    count = max(part_of.values(), default=0) + 1
+    found = []
     for pool, batch, demands in zip((mapped.pools[0], mapped.pools[-1]), (PROMPT, STEP), known, strict=True):
         asked = [
             # Parts of an operator (stages) are not the model's own and not known beforehand.
             demands.get(id(one.operator)) or one.operator.demand(batch, operands.precision)
             for one in pool.operators
         ]
-        parts.append(_total_traffic(mapped, pool, asked, operands.precision))
-    return parts[0] + parts[1] * STEPS_PER_REQUEST
+        mine = [part_of[one.operator.kind] for one in pool.operators]
+        found.append(_traffic_of_parts(mapped, pool, asked, operands.precision, mine, count))
+    return found[0] + found[1] * STEPS_PER_REQUEST
+
+
+def _parts_in_turn(mapped: MappedDesign) -> dict[OperatorClass, int]:
+    """Number of the part of each operator class; classes on the same execution groups of every pool share one."""
+    groups: dict[OperatorClass, dict[tuple[int, int], None]] = {}
+    for number, pool in enumerate(mapped.pools):
+        for one in pool.operators:
+            groups.setdefault(one.operator.kind, {})[number, one.group] = None
+    numbers: dict[tuple[tuple[int, int], ...], int] = {}
+    return {kind: numbers.setdefault(tuple(used), len(numbers)) for kind, used in groups.items()}
 
 
 def ledger(design: MappedDesign, pool: MappedPool | str, batch: Batch, precision: Precision) -> list[LedgerRow]:

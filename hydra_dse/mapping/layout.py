@@ -6,13 +6,14 @@ A byte flows from `j` to `i` where the two overlap ("aligned"), or in proportion
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dse.hardware.components import Chiplet, Package
+from hydra_dse.hardware.components import Chiplet, DieGroup, Package
 from hydra_dse.mapping.nouns import MemorySite
 
 FloatArray = NDArray[np.float64]
@@ -66,12 +67,32 @@ def bandwidth_shares(sites: Sequence[MemorySite]) -> FloatArray:
 
 def work_shares(chiplets: Sequence[Chiplet]) -> FloatArray:
     """Each die's share of the work: its matrix peak over that of all (its vector peak where none multiplies)."""
-    rate = np.array([die.matmul_flops_per_s for die in chiplets], dtype=np.float64)
+    return shares_by_peak([(die.matmul_flops_per_s, die.vector_flops_per_s) for die in chiplets])
+
+
+def shares_by_peak(peaks: Sequence[tuple[float, float]]) -> FloatArray:
+    """`work_shares` of dies with these matrix and vector peaks, in one unit."""
+    rate = np.array([matrix for matrix, _ in peaks], dtype=np.float64)
     if not rate.sum() > 0:
-        rate = np.array([die.vector_flops_per_s for die in chiplets], dtype=np.float64)
+        rate = np.array([vector for _, vector in peaks], dtype=np.float64)
     if not rate.sum() > 0:
-        rate = np.ones(len(chiplets))
+        rate = np.ones(len(peaks))
     return np.asarray(rate / rate.cumsum()[-1])
+
+
+def nominal_peaks(groups: Sequence[DieGroup]) -> dict[str, tuple[float, float]]:
+    """Matrix and vector peak of a die of each group relative to the fastest of all, rounded to half octaves.
+
+    Links displace compute on dies of every type in about the same ratio, so that this hardly depends on bandwidth.
+    """
+    matrix = _half_octaves([group.chiplet.matmul_flops_per_s for group in groups])
+    vector = _half_octaves([group.chiplet.vector_flops_per_s for group in groups])
+    return {group.name: peaks for group, peaks in zip(groups, zip(matrix, vector, strict=True), strict=True)}
+
+
+def _half_octaves(peaks: Sequence[float]) -> list[float]:
+    most = max(peaks, default=0.0)
+    return [2.0 ** (round(2.0 * math.log2(peak / most)) / 2.0) if peak > 0 else 0.0 for peak in peaks]
 
 
 def overlaps(rows: FloatArray, columns: FloatArray) -> FloatArray:

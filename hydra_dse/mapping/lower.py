@@ -20,7 +20,14 @@ from hydra_dse.mapping.apart import apart, handoff_shares, site_shares
 from hydra_dse.mapping.experts import read_elsewhere
 from hydra_dse.mapping.groups import groups_of_class, groups_of_pool, pool_names
 from hydra_dse.mapping.identity import components_key, mapping_key
-from hydra_dse.mapping.layout import fetch_matrix, imbalance, memory_sites, work_shares
+from hydra_dse.mapping.layout import (
+    fetch_matrix,
+    imbalance,
+    memory_sites,
+    nominal_peaks,
+    shares_by_peak,
+    work_shares,
+)
 from hydra_dse.mapping.nouns import (
     ExecutionGroup,
     MappedDesign,
@@ -64,16 +71,17 @@ def map_design(design: Design, model: Model) -> MappedDesign:
 
 
 def map_operands(design: Design, operands: Operands, nominal: bool = False) -> MappedDesign:
-    """Lower a design for given operands; `nominal` counts every die of a group alike and keeps nothing resident."""
+    """Lower a design for given operands; `nominal` rounds the peaks of dies and keeps nothing resident."""
     sites = memory_sites(design.package)
     shares = site_shares(design, sites)
     pools = pool_names(design)
     members = {name: groups_of_pool(design.package, name, design.mapping.only) for name in pools}
     uses = {group.name: sum(group in members[name] for name in pools) for group in design.package.dies}
     components = design.package.die_count + design.package.stack_count
+    peaks = {name: nominal_peaks(groups_of_pool(design.package, name)) if nominal else None for name in pools}
     return MappedDesign(
         pools=tuple(
-            _PoolMapper(design, operands, share, members[name], uses, nominal).pool(name)
+            _PoolMapper(design, operands, share, members[name], uses, peaks[name]).pool(name)
             for name, share in zip(pools, shares, strict=True)
         ),
         memory=memory_of(design, operands, sites),
@@ -94,7 +102,7 @@ class _PoolMapper:
     site_share: FloatArray
     members: tuple[DieGroup, ...]
     uses: dict[str, int]
-    nominal: bool
+    nominal: dict[str, tuple[float, float]] | None
 
     @property
     def package(self) -> Package:
@@ -195,9 +203,12 @@ class _PoolMapper:
     def _execution_group(self, groups: tuple[DieGroup, ...], scans: bool = False, pool: str = "") -> ExecutionGroup:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
         chiplets = [group.chiplet for group in groups for _ in range(group.count)]
-        work = np.full(len(dies), 1.0 / len(dies)) if self.nominal else work_shares(chiplets)
+        if self.nominal is None:
+            work = work_shares(chiplets)
+        else:
+            work = shares_by_peak([self.nominal[group.name] for group in groups for _ in range(group.count)])
         if scans:
-            work = scan_shares(scan_work(self.operands, pool), chiplets, self.nominal)
+            work = scan_shares(scan_work(self.operands, pool), chiplets, self.nominal is not None)
         at = self.site_share
         cache = fetch_matrix(at, work, self.choice.homes)
         return ExecutionGroup(
@@ -217,7 +228,7 @@ class _PoolMapper:
             if keeps_weights(o)
         )
         weights *= self.operands.precision.weight_bytes
-        if weights <= 0 or self.nominal:
+        if weights <= 0 or self.nominal is not None:
             return 0.0
         if not self._splits:
             weights *= sum(group.count for group in self.members)

@@ -2,7 +2,7 @@
 
 1. Build a start in every layout (`hydra_dse.placement.construct`).
 2. Descend on hop-bytes by the best swap of two components of one kind (`hydra_dse.placement.descent`).
-3. In the best layouts, descend on the full objective (`hydra_dse.placement.refine`).
+3. In the best two layouts, descend on the full objective (`hydra_dse.placement.refine`).
 
 Packages of one graph and the same counts share their layouts and go through the first two steps together; the numbers
 of each are the same whatever it is placed with.
@@ -22,9 +22,10 @@ from hydra_dse.placement.construct import constructed
 from hydra_dse.placement.descent import descend
 from hydra_dse.placement.patterns import Pattern, patterns
 from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem
-from hydra_dse.placement.refine import refine
+from hydra_dse.placement.refine import BETTER, Descent
 
-REFINED = 2  # layouts refined on the full objective
+REFINED = 2  # layouts refined on the full objective by a step, the best of them to the end
+MAX_STEPS = 100
 SPREAD_STARTS = 5  # starts with spread memories where memories route
 TOGETHER = 8  # packages in one step: their arrays stay in cache
 
@@ -86,11 +87,20 @@ def _in_slots(problem: Problem, candidates: tuple[Pattern, ...]) -> Assigned | N
 
 
 def _refined(problem: Problem, shapes: Sequence[Pattern], slots: IntArray) -> Assigned:
-    """Refine the best layouts; `slots` of shape (layouts, components)."""
-    ranked = _by_cost(problem, shapes, slots)[:REFINED]
-    better = np.stack([refine(problem, shapes[index], slots[index]) for _, index in ranked])
-    cost, best = _by_cost(problem, [shapes[index] for _, index in ranked], better)[0]
-    return Assigned(tuple(better[best].tolist()), cost)
+    """Refine the best layouts, to the end only the one best after a step; `slots` of shape (layouts, components)."""
+    descents = [(Descent(problem, shapes[at], slots[at]), at) for _, at in _by_cost(problem, shapes, slots)[:REFINED]]
+    goes_on = [descent.step() for descent, _ in descents]
+    best = 0
+    for number, (descent, _) in enumerate(descents):
+        if descent.cost < descents[best][0].cost * BETTER:
+            best = number
+    for _ in range(MAX_STEPS):
+        if not goes_on[best]:
+            break
+        goes_on[best] = descents[best][0].step()
+    ends = [descent.slots for descent, _ in descents]
+    cost, first = _by_cost(problem, [shapes[at] for _, at in descents], np.stack(ends))[0]
+    return Assigned(tuple(ends[first].tolist()), cost)
 
 
 def _by_cost(problem: Problem, shapes: Sequence[Pattern], slots: IntArray) -> list[tuple[float, int]]:

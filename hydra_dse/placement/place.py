@@ -14,7 +14,16 @@ from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
 from hydra_dse.hardware.fabric import part_components, part_slots
-from hydra_dse.mapping import reference_traffic, residents_of, seen_by, token, vector_ratio
+from hydra_dse.mapping import (
+    groups_of_pool,
+    nominal_peaks,
+    pool_names,
+    reference_parts,
+    residents_of,
+    seen_by,
+    token,
+    vector_ratio,
+)
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.added import slots_of
 from hydra_dse.placement.assignment import Assigned, assign
@@ -32,7 +41,7 @@ class Outcome:
     """A placement, or None with the reasons why there is none.
 
     Attributes:
-        objective_bytes: mean link load + worst link load, see `hydra_dse.placement.problem`; NaN without placement.
+        objective_bytes: mean link load + worst link loads, see `hydra_dse.placement.problem`; NaN without placement.
     """
 
     placement: Placement | None
@@ -47,7 +56,8 @@ def place(
 
     Args:
         package: the components and the topology.
-        traffic: shape (components, components), bytes from component to component.
+        traffic: bytes from component to component, shape (components, components), or (parts, components, components)
+            where parts of it take turns.
         algorithm: one of `hydra_dse.design.nouns.PLACEMENTS`, or of the group `hydra_dse.placements`.
         seed: of the random placement; the others do not depend on it.
         slots: the placement itself, for `"explicit"`.
@@ -58,7 +68,7 @@ def place(
     """
     if package.parts:
         return place_parts(package, _checked_traffic(package, traffic), algorithm, seed, slots)
-    problem = Problem(package, _checked_traffic(package, traffic))
+    problem = Problem.of(package, _checked_traffic(package, traffic))
     added = extensions.find(extensions.PLACEMENTS, algorithm) if algorithm not in PLACEMENTS else None
     if algorithm not in PLACEMENTS and added is None:
         hint = did_you_mean(algorithm, PLACEMENTS)
@@ -113,7 +123,7 @@ def place_parts(
             raise InputError(
                 Fault(f"package {part.name!r} has slots {own.start} to {own.stop - 1}, a component of it got {away[0]}")
             )
-        inside = traffic[np.ix_(mine, mine)]
+        inside = traffic[..., np.array(mine)[:, None], mine]
         found = place(part, inside, algorithm, seed, given and tuple(slot - own.start for slot in given))
         if found.placement is None:
             broken += [_in(part, violation) for violation in found.violations]
@@ -128,7 +138,7 @@ def place_parts(
 def _checked_traffic(package: Package, traffic: ArrayLike) -> FloatArray:
     matrix = np.asarray(traffic, dtype=np.float64)
     count = package.die_count + package.stack_count
-    if matrix.shape != (count, count):
+    if matrix.shape[-2:] != (count, count) or matrix.ndim > 3:
         raise InputError(Fault(f"traffic has shape {matrix.shape}, the package has {count} components"))
     if not np.isfinite(matrix).all() or (matrix < 0).any():
         raise InputError(Fault("traffic must be finite and not negative"))
@@ -248,7 +258,7 @@ def _placed(
         if violations:
             found[row] = Outcome(None, violations)
         elif design.placement_algorithm == "communication_aware" and not design.package.parts:
-            together[row] = Problem(design.package, _checked_traffic(design.package, _demand(design, models)))
+            together[row] = Problem.of(design.package, _checked_traffic(design.package, _demand(design, models)))
         else:
             found[row] = place(design.package, _demand(design, models), design.placement_algorithm, seed, slots)
     found |= zip(together, _communication_aware(list(together.values())), strict=True)
@@ -256,18 +266,17 @@ def _placed(
 
 
 def _demand(design: Design, models: tuple[Model, ...]) -> FloatArray:
-    """Bytes of one request of each model from component to component."""
+    """Bytes of one request of each model from component to component, apart for what takes turns."""
     if len(models) == 1:
-        return reference_traffic(seen_by(design, models[0]), models[0])
-    first, *others = [reference_traffic(part.design, part.model) for part in residents_of(design, models)]
-    return first + sum(others)
+        return reference_parts(seen_by(design, models[0]), models[0])
+    return np.concatenate([reference_parts(part.design, part.model) for part in residents_of(design, models)])
 
 
 def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, ...]:
     """What a placement depends on: counts and roles, topology and leaves, mapping, model and precision.
 
-    Die types count only by their footprint: dies of a group have an equal share of the reference traffic, but of scans
-    that are cut by speed.
+    Die types count by their footprint on a floorplan and by their rounded peaks, as in the reference traffic; where
+    scans are cut by speed also by their units.
     """
     package, mapping = design.package, design.mapping
     by_area = package.topology.kind == "floorplan"
@@ -278,6 +287,11 @@ def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, 
             + ((g.chiplet.area_mm2,) if by_area else ())
             + ((g.chiplet.style, vector_ratio(g.chiplet)) if by_speed else ())
             for g in package.dies
+        ),
+        tuple(
+            (name, *peaks)
+            for pool in pool_names(design)
+            for name, peaks in nominal_peaks(groups_of_pool(package, pool)).items()
         ),
         tuple((g.name, g.count, token(g.stack)) for g in package.memories),
         token(package.topology),

@@ -1,8 +1,9 @@
-"""What a placement minimises: bytes on the mean link plus bytes on the worst link.
+"""What a placement minimises: bytes on the mean link plus bytes on the worst link of every part of the work.
 
-`J = (Σ_ij t_ij · hops_ij) / links + λ · max_l load_l`.  The first term is the weighted hops (energy, latency and the
-load of the network as a whole), the second bounds the time to move the traffic; both are bytes on a link, so λ is a
-plain number.  λ = 1 weighs them equally (a choice of this project).
+`J = (Σ_ij t_ij · hops_ij) / links + λ · Σ_k max_l load_kl`.  The first term is the weighted hops (energy, latency and
+the load of the network as a whole).  The second is the time to move the traffic over links of one capacity: the parts
+`k` take turns (operators of unlike die groups run one after the other), so each waits for its own worst link.  Both are
+bytes on a link, so λ is a plain number.  λ = 1 weighs them equally (a choice of this project).
 """
 
 from __future__ import annotations
@@ -31,10 +32,17 @@ class Problem:
 
     Attributes:
         traffic: shape (components, components), bytes; the diagonal is ignored.
+        parts: the same apart for what takes turns, shape (parts, components, components); by default all at once.
     """
 
     package: Package
     traffic: FloatArray
+    parts: FloatArray | None = None
+
+    @staticmethod
+    def of(package: Package, traffic: FloatArray) -> Problem:
+        """The problem of traffic of shape (components, components) or (parts, components, components)."""
+        return Problem(package, traffic) if traffic.ndim == 2 else Problem(package, traffic.sum(axis=0), traffic)
 
     @property
     def count(self) -> int:
@@ -90,6 +98,15 @@ class Problem:
         return (off_diagonal / self.scale).astype(np.float32)
 
     @cached_property
+    def part_shares(self) -> NDArray[np.float32]:
+        """Traffic of each part that moves any, as shares of the total, shape (parts, components, components)."""
+        if self.parts is None:
+            return self.shares[None]
+        shares = (self.parts * (1.0 - np.eye(self.count)) / self.scale).astype(np.float32)
+        moves: NDArray[np.float32] = shares[shares.any(axis=(1, 2))]
+        return moves
+
+    @cached_property
     def scale(self) -> float:
         """Total traffic in bytes (1 where there is none)."""
         return float(self.traffic.sum() - np.trace(self.traffic)) or 1.0
@@ -113,14 +130,17 @@ class Problem:
         return self.fitting(slots) and self.graph.legal(self.layout_of(slots))
 
     def loads(self, pattern: Pattern, slots: IntArray) -> NDArray[np.float32]:
-        """Share of the traffic on each link, shape (links,)."""
-        loads: NDArray[np.float32] = np.einsum("ijl,ij->l", pattern.paths(slots), self.shares)
+        """Share of the traffic that each part puts on each link, shape (parts, links)."""
+        each = self.part_shares.swapaxes(0, 1) @ pattern.paths(slots)  # by source, too small for BLAS to start threads
+        loads: NDArray[np.float32] = each.sum(axis=0)
         return loads
 
     def cost(self, pattern: Pattern, slots: IntArray) -> float:
         """Objective as a share of the total traffic; 0 without links."""
         loads = self.loads(pattern, slots)
-        return float(loads.mean() + WORST_LINK_WEIGHT * loads.max()) if len(loads) else 0.0
+        if not loads.size:
+            return 0.0
+        return float(loads.sum() / loads.shape[1] + WORST_LINK_WEIGHT * loads.max(axis=1).sum())
 
     def objective(self, slots: tuple[int, ...]) -> float:
         """Objective of a legal placement in bytes."""

@@ -1,6 +1,7 @@
-"""Descent on the full objective: every swap's effect on every link, by superposition.
+"""Descent on the objective of link loads, by swaps of two components.
 
-With `t` the traffic and `K[i, j, l]` = 1 where the path from the slot of `i` to that of `j` takes link `l`,
+Routes depend on the layout alone, and a swap of two components of one kind keeps the layout.  For one part of the work
+with `K[i, j, l]` = 1 where the path from the slot of `i` to that of `j` takes link `l`,
 `P[j, i, l] = Σ_k t_ik K[j, k, l] + t_ki K[k, j, l]` is what component `i` would put on link `l` from the slot of `j`.
 Swapping `i` and `j` changes the load of link `l` by
 
@@ -11,6 +12,9 @@ come last so that rows are copied whole; products are stacked, so that none is l
 which costs more than it gains here.)
 The maximum is flat where two links are equally loaded: descents use the 8-norm in its place (a smooth upper bound of
 it), the result is judged by the maximum itself.
+
+Counting all swaps takes longest, so the best few of a count are made one after the other as long as they still help,
+each counted anew by its own change of the loads, before all are counted again.
 """
 
 from __future__ import annotations
@@ -23,72 +27,113 @@ from hydra_dse.placement.problem import WORST_LINK_WEIGHT, BoolArray, IntArray, 
 
 Float32Array = NDArray[np.float32]
 
-MAX_SWAPS = 100
-_BETTER = 1.0 - 1e-5
+KEPT = 12
+"""Swaps of a count that are looked at before the next."""
+BETTER = 1.0 - 1e-5
+"""Share of the objective that a swap must fall below."""
 
 
-def refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
-    """Swap components of one kind, always the best swap, while the smooth objective falls."""
-    if not len(pattern.routes.links):
-        return slots
-    first, second = np.nonzero(problem.exchangeable)
-    if not len(first):
-        return slots
-    slots = slots.copy()
-    swaps = Swaps(problem.shares, first, second, len(pattern.routes.links))
-    paths = pattern.paths(slots)
-    loads = np.einsum("ijl,ij->l", paths, problem.shares)
-    cost = float(smooth_cost(loads))
-    for _ in range(MAX_SWAPS):
-        swapped = swaps.loads(paths, loads)
-        costs = swaps.smooth_costs()
-        if problem.fits is not None:
-            costs[~_both_fit(problem.fits, slots, first, second)] = np.inf
+class Descent:
+    """A placement on its way down the smooth objective, by swaps of components of one kind.
+
+    Attributes:
+        slots: of the components at present.
+        cost: smooth objective at present, as a share of the traffic.
+    """
+
+    def __init__(self, problem: Problem, pattern: Pattern, slots: IntArray) -> None:
+        self.slots, self._fits, self._shares = slots.copy(), problem.fits, problem.part_shares
+        self._first, self._second = np.nonzero(problem.exchangeable)
+        self._paths = pattern.paths(slots)
+        self._loads = problem.loads(pattern, slots)
+        self.cost = float(smooth_cost(self._loads).sum())
+        idle = not self._loads.size or not len(self._first)
+        self._swaps = None if idle else Swaps(len(slots), self._first, self._second, self._paths.shape[2])
+
+    def step(self) -> bool:
+        """Count all swaps and make those of the best few that help; whether any did."""
+        if self._swaps is None:
+            return False
+        costs = self._swaps.smooth_costs(self._shares, self._paths, self._loads)
+        if self._fits is not None:
+            costs[~self._fitting(slice(None))] = np.inf
+        kept = costs.argsort(kind="stable")[:KEPT]
+        kept = kept[costs[kept] < self.cost * BETTER]
+        helped = len(kept) > 0
+        while len(kept):
+            best = self._best_of(kept)
+            if best is None:
+                break
+            kept = np.delete(kept, best)
+            if self._fits is not None:
+                kept = kept[self._fitting(kept)]
+        return helped
+
+    def _best_of(self, kept: IntArray) -> int | None:
+        """Make the best of some swaps, if it helps; its place among them."""
+        after = self._loads + changes(self._shares, self._paths, self._first[kept], self._second[kept])
+        costs = smooth_cost(after).sum(axis=-1)
         best = int(costs.argmin())
-        if not costs[best] < cost * _BETTER:
-            break
-        pair = [int(first[best]), int(second[best])]
-        slots[pair] = slots[pair[::-1]]
-        paths[pair] = paths[pair[::-1]]
-        paths[:, pair] = paths[:, pair[::-1]]
-        loads, cost = swapped[best].copy(), float(costs[best])
-    return slots
+        if not costs[best] < self.cost * BETTER:
+            return None
+        self._loads, self.cost = after[best], float(costs[best])
+        pair = [int(self._first[kept[best]]), int(self._second[kept[best]])]
+        self.slots[pair] = self.slots[pair[::-1]]
+        self._paths[pair] = self._paths[pair[::-1]]
+        self._paths[:, pair] = self._paths[:, pair[::-1]]
+        return best
+
+    def _fitting(self, some: IntArray | slice) -> BoolArray:
+        """Which of some swaps leave both components in slots that they fit."""
+        first, second = self._first[some], self._second[some]
+        if self._fits is None:
+            return np.ones(len(first), dtype=bool)
+        both: BoolArray = self._fits[first, self.slots[second]] & self._fits[second, self.slots[first]]
+        return both
 
 
 class Swaps:
     """Link loads after every swap of `first[m]` and `second[m]`, by the formula of the module, in arrays that stay.
 
     Args:
-        shares: traffic, shape (components, components).
+        count: components.
         first: one component of each swap.
         second: the other.
         links: number of links.
     """
 
-    def __init__(self, shares: Float32Array, first: IntArray, second: IntArray, links: int) -> None:
-        count = len(shares)
-        self._shares, self._turned = shares, shares.T
+    def __init__(self, count: int, first: IntArray, second: IntArray, links: int) -> None:
+        self._first, self._second = first, second
         self._there, self._back = first * count + second, second * count + first
         self._own = first * (count + 1), second * (count + 1)
-        self._both = (shares + shares.T)[first, second, None]
-        self._moved, self._more = np.empty((2, count, count, links), dtype=np.float32)
+        self._both_ways = np.empty((count, 2 * count, links), dtype=np.float32)
+        self._moved = np.empty((count, count, links), dtype=np.float32)
         self._sum, self._part = np.empty((2, len(first), links), dtype=np.float32)
 
-    def loads(self, paths: Float32Array, loads: Float32Array) -> Float32Array:
-        """Link loads after each swap, shape (swaps, links); overwritten by the next call.
+    def loads(self, shares: Float32Array, paths: Float32Array, loads: Float32Array) -> Float32Array:
+        """Link loads of one part after each swap, shape (swaps, links); overwritten by the next call.
 
         Args:
+            shares: its traffic, shape (components, components).
             paths: `K` of the module, shape (components, components, links).
-            loads: present loads, shape (links,).
+            loads: its present loads, shape (links,).
         """
-        np.matmul(self._shares, paths, out=self._moved)
-        np.matmul(self._turned, paths.swapaxes(0, 1), out=self._more)
-        self._moved += self._more
+        self._look(paths)
+        return self._loads(shares, paths, loads)
+
+    def _look(self, paths: Float32Array) -> None:
+        """Paths from and to every component side by side."""
+        count = len(paths)
+        self._both_ways[:, :count] = paths
+        self._both_ways[:, count:] = paths.swapaxes(0, 1)
+
+    def _loads(self, shares: Float32Array, paths: Float32Array, loads: Float32Array) -> Float32Array:
+        np.matmul(np.concatenate((shares, shares.T), axis=1), self._both_ways, out=self._moved)
         flat, moved = (table.reshape(-1, table.shape[2]) for table in (paths, self._moved))
         found, part = self._sum, self._part
         flat.take(self._there, 0, found, "clip")
         found += flat.take(self._back, 0, part, "clip")
-        found *= self._both
+        found *= (shares + shares.T)[self._first, self._second, None]
         found += moved.take(self._back, 0, part, "clip")
         found += moved.take(self._there, 0, part, "clip")
         for own in self._own:
@@ -96,9 +141,31 @@ class Swaps:
         found += loads
         return found
 
-    def smooth_costs(self) -> Float32Array:
-        """`smooth_cost` of the loads last returned, shape (swaps,)."""
-        return smooth_cost(self._sum, self._part)
+    def smooth_costs(self, shares: Float32Array, paths: Float32Array, loads: Float32Array) -> Float32Array:
+        """Smooth objective after each swap, shape (swaps,), for shares and loads of all parts."""
+        self._look(paths)
+        costs = np.zeros(len(self._first), dtype=np.float32)
+        for part, load in zip(shares, loads, strict=True):
+            costs += smooth_cost(self._loads(part, paths, load), self._part)
+        return costs
+
+
+def changes(shares: Float32Array, paths: Float32Array, first: IntArray, second: IntArray) -> Float32Array:
+    """Change of the link loads of each part by some swaps, shape (swaps, parts, links), for few of them.
+
+    Args:
+        shares: traffic, shape (parts, components, components).
+        paths: `K` of the module, shape (components, components, links).
+        first: one component of each swap.
+        second: the other.
+    """
+    turned = shares.swapaxes(1, 2)
+    moved = (shares[:, first] - shares[:, second]).swapaxes(0, 1), (turned[:, first] - turned[:, second]).swapaxes(0, 1)
+    found = moved[0] @ (paths[second] - paths[first])
+    found += moved[1] @ (paths[:, second] - paths[:, first]).swapaxes(0, 1)
+    both = (shares[:, first, second] + shares[:, second, first]).T
+    found += both[:, :, None] * (paths[first, second] + paths[second, first])[:, None, :]
+    return found
 
 
 def smooth_cost(loads: Float32Array, room: Float32Array | None = None) -> Float32Array:
@@ -110,8 +177,3 @@ def smooth_cost(loads: Float32Array, room: Float32Array | None = None) -> Float3
     norm = np.sqrt(np.sqrt(np.sqrt(np.add.reduce(power, axis=-1))))
     cost: Float32Array = mean + WORST_LINK_WEIGHT * norm
     return cost
-
-
-def _both_fit(fits: BoolArray, slots: IntArray, first: IntArray, second: IntArray) -> BoolArray:
-    both: BoolArray = fits[first, slots[second]] & fits[second, slots[first]]
-    return both

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hydra_dse.design.nouns import Design
-from hydra_dse.mapping import flows_of, ledger, map_operands, reference_traffic, traffic
+from hydra_dse.mapping import flows_of, ledger, map_operands, reference_parts, reference_traffic, traffic
 from hydra_dse.mapping.operands import Operands
 from hydra_dse.model.counts import total_parameters
 from hydra_dse.model.operators import Batch, Operator
@@ -112,9 +112,34 @@ def test_reference_traffic_ignores_what_link_bandwidth_displaces() -> None:
     model = pieces.nemotron_h_8b()
     on = design(pieces.two_families())
     other = replace(on.package, link_bandwidth_bytes_per_s=1e12)
-    smaller = replace(other.dies[0], chiplet=replace(other.dies[0].chiplet, matmul_flops_per_s=1e12, sram_bytes=0.0))
+    slower = 0.9 * other.dies[0].chiplet.matmul_flops_per_s
+    smaller = replace(other.dies[0], chiplet=replace(other.dies[0].chiplet, matmul_flops_per_s=slower, sram_bytes=0.0))
     changed = replace(on, package=replace(other, dies=(smaller, other.dies[1])))
     assert reference_traffic(on, model) == pytest.approx(reference_traffic(changed, model))
+
+
+def test_reference_traffic_follows_dies_of_unlike_peak() -> None:
+    # Of two dies on every operator one is four times as fast: it reads four times the weights, KV and state.
+    model = pieces.nemotron_h_8b()
+    on = design(pieces.two_of_each())
+    [group] = on.package.dies
+    fast = replace(group, name="L", count=1, chiplet=replace(group.chiplet, matmul_flops_per_s=4e12))
+    slow = replace(group, count=1, chiplet=replace(group.chiplet, matmul_flops_per_s=1e12))
+    read = reference_traffic(replace(on, package=replace(on.package, dies=(fast, slow))), model)[2:, :2].sum(axis=0)
+    assert read[0] == pytest.approx(4.0 * read[1])
+
+
+def test_operators_of_unlike_die_groups_are_parts_of_the_reference_traffic() -> None:
+    # Attention on A, scans on M, all else on both: three parts.  All on the same dies: one.
+    model = pieces.nemotron_h_8b()
+    apart, together = (
+        reference_parts(design(package), model) for package in (pieces.two_families(), pieces.two_of_each())
+    )
+    assert len(apart) == 3
+    assert len(together) == 1
+    reads = apart[:, 2:, :2].sum(axis=1) > 0  # by part and die
+    assert sorted(reads.tolist()) == [[False, True], [True, False], [True, True]]
+    assert apart.sum(axis=0) == pytest.approx(reference_traffic(design(pieces.two_families()), model))
 
 
 def test_reference_traffic_reads_weights_once_per_iteration() -> None:

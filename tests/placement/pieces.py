@@ -55,3 +55,8 @@ def random_traffic(package: Package, seed: int, density: float = 0.5) -> NDArray
     traffic[dies:, dies:] = 0
     np.fill_diagonal(traffic, 0.0)
     return traffic * 1e9
+
+
+def random_parts(package: Package, seed: int, density: float = 0.5) -> NDArray[np.float64]:
+    """One to three parts of such traffic, of unlike size."""
+    return np.stack([random_traffic(package, 100 * seed + part, density) / (1 + part) for part in range(1 + seed % 3)])

@@ -1,7 +1,6 @@
 """The communication-aware placement of one package in plain steps: what the batched code must agree with slot for slot.
 
-One layout at a time, one component or swap at a time, every number anew; only the sums over components and links are
-left to NumPy, in the order in which the batched code takes them.
+One layout at a time, one component or swap at a time, every number anew and, in the last step, in double precision.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 from hydra_dse.placement import WORST_LINK_WEIGHT, Problem
 from hydra_dse.placement.assignment import REFINED, SPREAD_STARTS, matched
 from hydra_dse.placement.patterns import Pattern, patterns
+from hydra_dse.placement.refine import BETTER, KEPT
 
 FloatArray = NDArray[np.float64]
-Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
@@ -30,9 +29,17 @@ def plain_assign(problem: Problem) -> tuple[tuple[int, ...], float] | None:
     ready = [(pattern, _descend(problem, pattern, slots)) for pattern, slots in starts if slots is not None]
     if not ready:
         return None
-    ready.sort(key=lambda start: _cost(problem, *start))
-    refined = [(pattern, _refine(problem, pattern, slots)) for pattern, slots in ready[:REFINED]]
-    best = min(refined, key=lambda start: _cost(problem, *start))
+    ready.sort(key=lambda start: problem.cost(*start))  # as rounded there: layouts may be mirror images
+    refined = [(pattern, _round(problem, pattern, slots)) for pattern, slots in ready[:REFINED]]
+    first = 0
+    for number in range(1, len(refined)):
+        if _smooth(_loads(problem, *refined[number])) < _smooth(_loads(problem, *refined[first])) * BETTER:
+            first = number
+    pattern, slots = refined[first]
+    while (further := _round(problem, pattern, slots)) is not slots:
+        slots = further
+    refined[first] = pattern, slots
+    best = min(refined, key=lambda start: problem.cost(*start))
     return tuple(best[1].tolist()), _cost(problem, *best)
 
 
@@ -88,45 +95,37 @@ def _descend(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
     return slots
 
 
-def _loads(problem: Problem, pattern: Pattern, slots: IntArray) -> Float32Array:
-    return np.asarray(np.einsum("ijl,ij->l", pattern.pair_links[slots[:, None], slots], problem.shares))
+def _loads(problem: Problem, pattern: Pattern, slots: IntArray) -> FloatArray:
+    """Loads of the links by each part, shape (parts, links), as shares of all traffic."""
+    shares = (problem.traffic[None] if problem.parts is None else problem.parts) / problem.scale
+    paths = pattern.pair_links[slots[:, None], slots].astype(np.float64)
+    return np.stack([np.einsum("ijl,ij->l", paths, part) for part in shares])
 
 
 def _cost(problem: Problem, pattern: Pattern, slots: IntArray) -> float:
     loads = _loads(problem, pattern, slots)
-    return float(loads.mean() + WORST_LINK_WEIGHT * loads.max()) if len(loads) else 0.0
+    return float(sum(part.mean() + WORST_LINK_WEIGHT * part.max() for part in loads)) if loads.size else 0.0
 
 
-def _smooth(loads: Float32Array) -> np.float32:
-    eighth = np.square(np.square(np.square(loads))).sum(axis=-1)
-    return np.float32(loads.sum(axis=-1) / loads.shape[-1] + WORST_LINK_WEIGHT * np.sqrt(np.sqrt(np.sqrt(eighth))))
+def _smooth(loads: FloatArray) -> float:
+    return float(sum(part.mean() + WORST_LINK_WEIGHT * (part**8).sum() ** 0.125 for part in loads))
 
 
-def loads_after_swap(
-    shares: Float32Array, paths: Float32Array, moved: Float32Array, loads: Float32Array, pair: tuple[int, int]
-) -> Float32Array:
-    """Link loads after one swap, by the formula of `hydra_dse.placement.refine`."""
-    a, b = pair
-    found = (paths[a, b] + paths[b, a]) * (shares[a, b] + shares[b, a])
-    for other in (moved[b, a], moved[a, b], -moved[a, a], -moved[b, b], loads):
-        found = found + other
-    return np.asarray(found)
-
-
-def _refine(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
-    """The best swap on the mean and the 8-norm of the link loads, again and again."""
-    shares, loads = problem.shares, _loads(problem, pattern, slots)
-    if not len(loads) or not problem.exchangeable.any():
+def _round(problem: Problem, pattern: Pattern, slots: IntArray) -> IntArray:
+    """The best few swaps on the smooth objective, one after the other while they help; the same object if none does."""
+    if not len(pattern.routes.links):
         return slots
-    cost = float(_smooth(loads))
-    for _ in range(100):
-        paths = np.ascontiguousarray(pattern.pair_links[slots[:, None], slots])
-        moved = shares @ paths + shares.T @ paths.swapaxes(0, 1)
-        pairs = _pairs(problem, slots)
-        after = [loads_after_swap(shares, paths, moved, loads, pair) for pair in pairs]
-        costs = [_smooth(one) for one in after]
-        best = int(np.argmin(costs)) if costs else -1
-        if best < 0 or not costs[best] < cost * (1.0 - 1e-5):
-            return slots
-        slots, loads, cost = _exchanged(slots, pairs[best]), after[best], float(costs[best])
+
+    def after(pair: tuple[int, int]) -> float:
+        return _smooth(_loads(problem, pattern, _exchanged(slots, pair)))
+
+    cost = _smooth(_loads(problem, pattern, slots))
+    kept = sorted((after(pair), pair) for pair in _pairs(problem, slots))[:KEPT]
+    pairs = [pair for changed, pair in kept if changed < cost * BETTER]
+    while pairs:
+        changed, pair = min((after(pair), pair) for pair in pairs)
+        if not changed < cost * BETTER:
+            break
+        slots, cost = _exchanged(slots, pair), changed
+        pairs = [one for one in pairs if one != pair and one in _pairs(problem, slots)]
     return slots

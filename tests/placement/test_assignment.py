@@ -15,15 +15,15 @@ from hydra_dse.network_load import LinkLoad
 from hydra_dse.placement import WORST_LINK_WEIGHT, Problem, place, placement_violations
 from hydra_dse.placement.descent import hop_change
 from hydra_dse.placement.patterns import Pattern
-from hydra_dse.placement.refine import Swaps
+from hydra_dse.placement.refine import Swaps, changes
 from hydra_dse.routing import build_topology
-from tests.placement.pieces import mesh, package, random_traffic
+from tests.placement.pieces import mesh, package, random_parts, random_traffic
 
 
 def objective(built: Package, slots: tuple[int, ...], traffic: np.ndarray) -> float:
-    """Mean link load + λ · worst link load, from the routes."""
-    loads = LinkLoad(built, Placement(slots)).loads(traffic)
-    return float(loads.mean() + WORST_LINK_WEIGHT * loads.max())
+    """Mean link load + λ · worst link load of every part, from the routes."""
+    parts = LinkLoad(built, Placement(slots)).loads(traffic.reshape(-1, *traffic.shape[-2:]))
+    return float(sum(loads.mean() + WORST_LINK_WEIGHT * loads.max() for loads in parts))
 
 
 def exhaustive(built: Package, traffic: np.ndarray) -> float:
@@ -88,7 +88,7 @@ def test_it_is_never_worse_than_round_robin_random_or_hydra(case: int) -> None:
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_the_reported_objective_is_that_of_the_routes(case: int) -> None:
     built = package(*CASES[case])
-    traffic = random_traffic(built, case)
+    traffic = random_parts(built, case)
     outcome = place(built, traffic, "communication_aware", 0)
     assert outcome.placement is not None
     assert outcome.objective_bytes == pytest.approx(objective(built, outcome.placement.slots, traffic), rel=1e-4)
@@ -105,9 +105,10 @@ def test_loads_after_a_swap_equal_routing_the_swapped_placement(seed: int, leaf:
     pattern = Pattern(built.topology, problem.layout_of(slots))
     first, second = np.triu_indices(8, k=1)  # dies only: the layout stays
     paths = pattern.pair_links[slots[:, None], slots]
-    swaps = Swaps(problem.shares, first, second, paths.shape[2])
-    predicted = swaps.loads(paths, problem.loads(pattern, slots)).copy()
-    assert np.array_equal(swaps.loads(paths, problem.loads(pattern, slots)), predicted)  # its arrays are used again
+    swaps, loads = Swaps(12, first, second, paths.shape[2]), problem.loads(pattern, slots)
+    predicted = swaps.loads(problem.shares, paths, loads[0]).copy()
+    assert np.array_equal(swaps.loads(problem.shares, paths, loads[0]), predicted)  # its arrays are used again
+    assert loads + changes(problem.part_shares, paths, first, second) == pytest.approx(predicted[:, None], abs=1e-5)
     for row, (i, j) in enumerate(zip(first, second, strict=True)):
         swapped = slots.copy()
         swapped[[i, j]] = swapped[[j, i]]
@@ -172,6 +173,20 @@ def test_a_die_fed_by_four_stacks_sits_between_them() -> None:
     routed = place(free, traffic, "communication_aware", 0)
     assert routed.placement is not None
     assert LinkLoad(free, routed.placement).loads(traffic).max() == 1e9
+
+
+def test_parts_that_take_turns_may_use_one_link_where_those_at_once_may_not() -> None:
+    # A row of four dies, the outer ones fixed by what they hold: a and b each send 1 to c in turn, or at once.
+    built = package(mesh(4, 1), {"Ap": 1, "Ad": 1, "Mp": 1}, 0)
+    turns = np.zeros((2, 3, 3))
+    turns[0, 0, 2] = turns[1, 1, 2] = 1e9
+    in_turn = place(built, turns, "explicit", 0, (0, 1, 2)).objective_bytes
+    at_once = place(built, turns.sum(axis=0), "explicit", 0, (0, 1, 2)).objective_bytes
+    assert in_turn == pytest.approx(3e9 / 6 + 1e9 + 1e9)  # each waits for the link to c alone
+    assert at_once == pytest.approx(3e9 / 6 + 2e9)
+    apart = place(built, turns, "explicit", 0, (0, 2, 1)).objective_bytes
+    assert apart == pytest.approx(2e9 / 6 + 1e9 + 1e9)  # c between them: another link, no less time in turn
+    assert place(built, turns.sum(axis=0), "explicit", 0, (0, 2, 1)).objective_bytes == pytest.approx(2e9 / 6 + 1e9)
 
 
 def test_no_traffic_and_no_links_are_placed_too() -> None:

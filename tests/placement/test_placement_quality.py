@@ -14,7 +14,7 @@ from benchmarks.placement_quality.optimum import arrangements, classes, optimum
 from benchmarks.placement_quality.simulated import shipped
 from hydra_dse.config import load_model
 from hydra_dse.design.nouns import Placement
-from hydra_dse.mapping import reference_traffic
+from hydra_dse.mapping import reference_parts
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.physical.limits import package_violations
 from hydra_dse.placement import Problem, place, placement_violations
@@ -59,7 +59,7 @@ def test_components_that_can_be_exchanged_are_counted_once():
 
 def test_nothing_beats_the_optimum_of_an_irregular_package():
     design = small_designs("irregular")[0]
-    traffic = reference_traffic(design, load_model("nemotronh-4b"))
+    traffic = reference_parts(design, load_model("nemotronh-4b"))
     exact = optimum(design.package, traffic).objective_bytes
     for algorithm in ("communication_aware", "hydra", "round_robin", "random"):
         assert place(design.package, traffic, algorithm, 0).objective_bytes >= exact * (1 - 1e-5)
@@ -79,9 +79,9 @@ def test_the_package_of_every_layout_can_be_built_and_placed(kind):
 
 def test_annealing_returns_a_legal_placement_with_its_objective():
     design = small_designs("mesh")[0]
-    traffic = reference_traffic(design, load_model("nemotronh-4b"))
+    traffic = reference_parts(design, load_model("nemotronh-4b"))
     start = place(design.package, traffic, "random", 1)
-    problem = Problem(design.package, traffic)
+    problem = Problem.of(design.package, traffic)
     objective, slots = annealed(problem, start.placement.slots, 200)
     assert objective <= start.objective_bytes
     assert objective == pytest.approx(problem.objective(slots), rel=1e-5)
