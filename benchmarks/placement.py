@@ -2,8 +2,8 @@
 
 Usage: `OPENBLAS_NUM_THREADS=1 python -m benchmarks.placement [SPACE] [MODEL] [DESIGNS]`
 
-Prints CPU milliseconds per placement and the objective (mean link bytes + worst link bytes of every part) of each algorithm relative
-to the communication-aware one, and the gap that a long annealing from its result still finds.
+Prints CPU milliseconds per placement and the objective (mean link bytes + worst link bytes of every part) of each
+algorithm relative to the communication-aware one, and the gap that a long annealing from its result still finds.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ def traffic(design: MappedDesign, pool: MappedPool | str, batch: Batch, precisio
     """Bytes of one iteration from component to component, shape (components, components), all instances."""
     pool = design.pool(pool) if isinstance(pool, str) else pool
     demands = [mapped.operator.demand(batch, precision) for mapped in pool.operators]
-    return _traffic_of_parts(design, pool, demands, precision, [0] * len(demands), 1)[0]
+    total: FloatArray = _traffic_of_parts(design, pool, demands, precision, [0] * len(demands), 1)[0]
+    return total
 
 
 def _traffic_of_parts(
@@ -113,7 +114,7 @@ def _traffic_of_parts(
 
     Amounts are summed first, so that each pattern is spread once.
     """
-    held: dict[tuple[int, int], FloatArray] = {}  # of a part and a group: weights, cache reads, cache writes
+    held: dict[tuple[int, int], list[float]] = {}  # of a part and a group: weights, cache reads, cache writes
     moved: dict[tuple[int, int], float] = {}
     transfers: dict[tuple[int, int], Transfer] = {}
     total = np.zeros((parts, design.component_count, design.component_count))
@@ -122,18 +123,17 @@ def _traffic_of_parts(
         if pool.groups[mapped.group].experts is not None:  # what flows where depends on the rows
             total[part] += count * operator_traffic(design, pool.groups[mapped.group], mapped, flows)
             continue
-        held.setdefault((part, mapped.group), np.zeros(3))[:] += (
-            count * flows.weights,
-            count * (flows.kv_reads + flows.state_reads),
-            count * (flows.kv_writes + flows.state_writes),
-        )
+        amounts = held.setdefault((part, mapped.group), [0.0, 0.0, 0.0])
+        amounts[0] += float(count * flows.weights)
+        amounts[1] += float(count * (flows.kv_reads + flows.state_reads))
+        amounts[2] += float(count * (flows.kv_writes + flows.state_writes))
         for transfer, amount in zip(mapped.transfers, flows.transfers, strict=True):
             key = part, id(transfer.share)  # operators of a group share the array
             transfers[key] = transfer
             moved[key] = moved.get(key, 0.0) + count * float(amount)
     at = np.array([site.component for site in design.sites], dtype=np.int64)
-    for (part, number), amounts in held.items():
-        group, (weights, reads, writes) = pool.groups[number], amounts.tolist()
+    for (part, number), (weights, reads, writes) in held.items():
+        group = pool.groups[number]
         dies = np.array(group.dies)
         total[part, at[:, None], dies] += group.weight_fetch * weights + group.cache_fetch * reads
         total[part, dies[:, None], at] += group.cache_fetch.T * writes
@@ -145,7 +145,8 @@ def _traffic_of_parts(
 
 def reference_traffic(design: Design, model: Model) -> FloatArray:
     """Bytes per served request from component to component, shape (components, components)."""
-    return reference_parts(design, model).sum(axis=0)
+    total: FloatArray = reference_parts(design, model).sum(axis=0)
+    return total
 
 
 def reference_parts(design: Design, model: Model) -> FloatArray:

@@ -46,9 +46,9 @@ class Descent:
         self._first, self._second = np.nonzero(problem.exchangeable)
         self._paths = pattern.paths(slots)
         self._loads = problem.loads(pattern, slots)
-        self.cost = float(smooth_cost(self._loads).sum())
-        idle = not self._loads.size or not len(self._first)
-        self._swaps = None if idle else Swaps(len(slots), self._first, self._second, self._paths.shape[2])
+        self.cost = float(smooth_cost(self._loads).sum()) if self._loads.size else 0.0
+        counts = self._loads.size and len(self._first)
+        self._swaps = Swaps(len(slots), self._first, self._second, self._paths.shape[2]) if counts else None
 
     def step(self) -> bool:
         """Count all swaps and make those of the best few that help; whether any did."""
