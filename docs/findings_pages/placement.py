@@ -89,7 +89,8 @@ STUDIES = (
         "at 0.8 of the least saturation among the placements of a package. With links of 256 GB/s random placements "
         "keep 0.45 to 0.87 of the saturation and the best of 64 by the objective 0.58 to 0.95; at that low a rate "
         "TTFT differs by up to a quarter. Annealing, with an objective as low, is as good on grids; on the irregular "
-        "floorplan it keeps 0.72, so the objective misses something where dies differ in size.",
+        "floorplan it keeps 0.72, so the objective of these runs, one sum with all dies alike, missed something where "
+        "dies differ in size.",
         effects,
     ),
 )
