@@ -86,7 +86,7 @@ def _rule(axes: Axes, rule: Rule) -> None:
     upright = rule.axis == "x"
     (axes.axvline if upright else axes.axhline)(rule.value, color="black", lw=0.7, ls=(0, (4, 2)))
     if rule.label:
-        at, aside = ((rule.value, 0.0), (-2, 3)) if upright else ((0.0, rule.value), (3, 1))
+        at, aside = ((rule.value, 0.0), (-1, 3)) if upright else ((0.0, rule.value), (3, 1))
         place = axes.get_xaxis_transform() if upright else axes.get_yaxis_transform()
         words = axes.annotate(
             rule.label, at, aside, xycoords=place, textcoords="offset points", fontsize=SMALL_PT,

@@ -97,8 +97,8 @@ def draw_heat(chart: HeatMap, name: str) -> str:
     cells: list[str] = []
     for index, column in enumerate(chart.columns):
         x = left + width * (index + 0.5)
-        turn = {"transform": f"rotate(-40 {x:.1f} {head:.1f})"} if slanted else {}
-        parts.append(text((x, head), shortened(column), anchor="start" if slanted else "middle", **turn))
+        turn = f"rotate({-40 if slanted else 0} {x:.1f} {head:.1f})"
+        parts.append(text((x, head), shortened(column), anchor="start" if slanted else "middle", transform=turn))
     for place, row in enumerate(chart.rows):
         y = head + 8 + 28.0 * place
         parts.append(text((left - 8, y + 18), shortened(row), anchor="end"))
