@@ -203,12 +203,14 @@ class _PoolMapper:
     def _execution_group(self, groups: tuple[DieGroup, ...], scans: bool = False, pool: str = "") -> ExecutionGroup:
         dies = tuple(die for group in groups for die in self.package.die_indices(group.name))
         chiplets = [group.chiplet for group in groups for _ in range(group.count)]
-        if self.nominal is None:
-            work = work_shares(chiplets)
-        else:
-            work = shares_by_peak([self.nominal[group.name] for group in groups for _ in range(group.count)])
+        nominal = (
+            None if self.nominal is None else [self.nominal[group.name] for group in groups for _ in range(group.count)]
+        )
         if scans:
-            work = scan_shares(scan_work(self.operands, pool), chiplets, self.nominal is not None)
+            peaks = None if nominal is None else [matrix for matrix, _ in nominal]
+            work = scan_shares(scan_work(self.operands, pool), chiplets, peaks)
+        else:
+            work = work_shares(chiplets) if nominal is None else shares_by_peak(nominal)
         at = self.site_share
         cache = fetch_matrix(at, work, self.choice.homes)
         return ExecutionGroup(

@@ -86,16 +86,17 @@ def _seconds(flops: FloatArray, rate: FloatArray) -> FloatArray:
     return np.where(flops > 0, flops / np.asarray(rate)[..., None], 0.0)
 
 
-def scan_shares(work: ScanWork, chiplets: Sequence[Chiplet], nominal: bool = False) -> FloatArray:
+def scan_shares(work: ScanWork, chiplets: Sequence[Chiplet], nominal: Sequence[float] | None = None) -> FloatArray:
     """Each die's share of convolutions and scans, shape (dies,); zeros where no die can do them.
 
-    `nominal` counts the matrix peaks of all dies alike and keeps the ratio of their units, which does not depend on
-    what link bandwidth displaces on a die.
+    `nominal` matrix peaks replace those of the dies and keep the ratio of their units, which hardly depends on what link
+    bandwidth displaces on a die.
     """
     matmul = np.array([die.matmul_flops_per_s for die in chiplets], dtype=np.float64)
     vector = np.array([die.vector_flops_per_s for die in chiplets], dtype=np.float64)
-    if nominal:
-        vector, matmul = np.array([vector_ratio(die) for die in chiplets]), np.ones(len(chiplets))
+    if nominal is not None:
+        matmul = np.array([peak if peak > 0 else 1.0 for peak in nominal], dtype=np.float64)
+        vector = matmul * [vector_ratio(die) for die in chiplets]
     speed = scan_speeds(work, matmul, vector, np.array([die.style == LANES for die in chiplets]))
     total = speed.cumsum()[-1]
     return speed / total if total > 0 else speed

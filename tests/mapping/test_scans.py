@@ -137,8 +137,10 @@ def test_replicas_share_rows_and_take_no_notice() -> None:
 
 def test_placements_see_who_scans_whatever_the_link_bandwidth_displaces() -> None:
     model = nemotron_h_8b()
-    smaller = replace(FAST, matmul_flops_per_s=5e12, vector_flops_per_s=2e12)  # the same units, half as many
-    whole, half = (reference_traffic(pair(SLOW, die), model) for die in (FAST, smaller))
-    assert np.array_equal(whole, half)
+    smaller = replace(FAST, matmul_flops_per_s=9e12, vector_flops_per_s=3.6e12)  # the same units, a tenth fewer
+    half = replace(FAST, matmul_flops_per_s=5e12, vector_flops_per_s=2e12)  # a die of another size
+    whole, displaced, small = (reference_traffic(pair(SLOW, die), model) for die in (FAST, smaller, half))
+    assert np.array_equal(whole, displaced)
+    assert small[2:, 1].sum() < whole[2:, 1].sum()
     by_peak = reference_traffic(pair(mapping=MappingChoice(sram_weight_share=0.0)), model)
     assert not np.allclose(whole, by_peak)
