@@ -89,8 +89,8 @@ def _seconds(flops: FloatArray, rate: FloatArray) -> FloatArray:
 def scan_shares(work: ScanWork, chiplets: Sequence[Chiplet], nominal: Sequence[float] | None = None) -> FloatArray:
     """Each die's share of convolutions and scans, shape (dies,); zeros where no die can do them.
 
-    `nominal` matrix peaks replace those of the dies and keep the ratio of their units, which hardly depends on what link
-    bandwidth displaces on a die.
+    `nominal` matrix peaks replace those of the dies and keep the ratio of their units, which hardly depends on what
+    link bandwidth displaces on a die.
     """
     matmul = np.array([die.matmul_flops_per_s for die in chiplets], dtype=np.float64)
     vector = np.array([die.vector_flops_per_s for die in chiplets], dtype=np.float64)
