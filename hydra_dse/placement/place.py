@@ -14,20 +14,11 @@ from hydra_dse.design.nouns import PLACEMENTS, Design, Placement
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.hardware.components import Package
 from hydra_dse.hardware.fabric import part_components, part_slots
-from hydra_dse.mapping import (
-    groups_of_pool,
-    nominal_peaks,
-    pool_names,
-    reference_parts,
-    residents_of,
-    seen_by,
-    token,
-    vector_ratio,
-)
 from hydra_dse.model.blocks import Model
 from hydra_dse.placement.added import slots_of
 from hydra_dse.placement.assignment import Assigned, assign
 from hydra_dse.placement.baselines import fitted, random_placement, round_robin, two_step
+from hydra_dse.placement.demand import demand_of, placement_key
 from hydra_dse.placement.legality import placement_violations, room_violations, unplaceable
 from hydra_dse.placement.patterns import patterns
 from hydra_dse.placement.problem import FloatArray, IntArray, Problem
@@ -215,7 +206,7 @@ def place_designs(
     """`place_design` of many designs: those with the same counts are placed together, with the same results."""
     models = (model,) if isinstance(model, Model) else tuple(model)
     given = [_given(design) for design in designs]
-    keys = [(*_key(design, models, seed), slots) for design, slots in zip(designs, given, strict=True)]
+    keys = [(*placement_key(design, models, seed), slots) for design, slots in zip(designs, given, strict=True)]
     outcomes = {key: _CACHE[key] for key in keys if key in _CACHE}
     missing = {key: row for row, key in reversed(list(enumerate(keys))) if key not in outcomes}
     rows = sorted(missing.values())
@@ -258,51 +249,8 @@ def _placed(
         if violations:
             found[row] = Outcome(None, violations)
         elif design.placement_algorithm == "communication_aware" and not design.package.parts:
-            together[row] = Problem.of(design.package, _checked_traffic(design.package, _demand(design, models)))
+            together[row] = Problem.of(design.package, _checked_traffic(design.package, demand_of(design, models)))
         else:
-            found[row] = place(design.package, _demand(design, models), design.placement_algorithm, seed, slots)
+            found[row] = place(design.package, demand_of(design, models), design.placement_algorithm, seed, slots)
     found |= zip(together, _communication_aware(list(together.values())), strict=True)
     return [found[row] for row in range(len(designs))]
-
-
-def _demand(design: Design, models: tuple[Model, ...]) -> FloatArray:
-    """Bytes of one request of each model from component to component, apart for what takes turns."""
-    if len(models) == 1:
-        return reference_parts(seen_by(design, models[0]), models[0])
-    return np.concatenate([reference_parts(part.design, part.model) for part in residents_of(design, models)])
-
-
-def _key(design: Design, models: tuple[Model, ...], seed: int) -> tuple[object, ...]:
-    """What a placement depends on: counts and roles, topology and leaves, mapping, model and precision.
-
-    Die types count by their footprint on a floorplan and by their rounded peaks, as in the reference traffic; where
-    scans are cut by speed also by their units.
-    """
-    package, mapping = design.package, design.mapping
-    by_area = package.topology.kind == "floorplan"
-    by_speed = mapping.scan_split == "speed"
-    return (
-        tuple(
-            (g.name, g.count, g.families, g.phase, g.chiplet.memory_bandwidth_bytes_per_s, g.chiplet.memory_bytes)
-            + ((g.chiplet.area_mm2,) if by_area else ())
-            + ((g.chiplet.style, vector_ratio(g.chiplet)) if by_speed else ())
-            for g in package.dies
-        ),
-        tuple(
-            (name, *peaks)
-            for pool in pool_names(design)
-            for name, peaks in nominal_peaks(groups_of_pool(package, pool)).items()
-        ),
-        tuple((g.name, g.count, token(g.stack)) for g in package.memories),
-        token(package.topology),
-        tuple((part.name, part.die_count, part.stack_count) for part in package.parts),
-        package.memory_is_leaf,
-        design.placement_algorithm,
-        seed if design.placement_algorithm == "random" else 0,
-        tuple((kind, mapping.groups[kind]) for kind in sorted(mapping.groups)),
-        (mapping.parallelism, mapping.homes, mapping.expert_placement, mapping.replicated_experts, mapping.pipeline),
-        tuple((pool, mapping.memories[pool]) for pool in sorted(mapping.memories)),
-        design.policy.serving,
-        design.precision,
-        tuple((token(model), mapping.models.get(model.name, mapping.only)) for model in models),
-    )

@@ -12,6 +12,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.design.evaluator import EvaluationOptions
 from hydra_dse.design.experiment import Experiment
@@ -20,6 +22,7 @@ from hydra_dse.errors import Fault, InputError, NothingFeasible
 from hydra_dse.results.aggregates import Aggregate
 from hydra_dse.search.references import References, probe_points, references_of
 from hydra_dse.search.scenarios import aggregates, metrics_inside
+from hydra_dse.search.scores import ScoreTable
 from hydra_dse.studies.cases import CaseJournal
 from hydra_dse.studies.journaled import journaled
 from hydra_dse.studies.progress import StudyProgress, StudyState
@@ -229,22 +232,27 @@ class _Study:
     def _chosen(
         self,
         found: Sequence[Found],
-        best: Mapping[tuple[str, str], float],
+        best: dict[tuple[str, str], float],
         references: References,
         scores: ScenarioScores,
     ) -> tuple[list[Selected], list[Cell]]:
+        """The designs of every role in every scenario; takes the own bests that those placed for others raise."""
         over = self._over()
         items = self.experiment.scenarios.items
-        selected: list[Selected] = []
-        cells: list[Cell] = []
+        judged: list[tuple[Found, dict[str, int], list[int], dict[str, ScoreTable]]] = []
         for one in found:
             rows = chosen_row(one, over, best)
             distinct = sorted(set(rows.values()))
-            points: list[Point] = [one.points[row] for row in distinct]
-            if not points:
+            if not distinct:
                 continue
             self.meter.doing = f"{one.role.name} everywhere"
+            points: list[Point] = [one.points[row] for row in distinct]
             tables = scores.of(references, [item.name for item in items], points, one.role.seen)
+            judged.append((one, rows, distinct, tables))
+        _raise(best, [tables for *_, tables in judged], tuple(over))
+        selected: list[Selected] = []
+        cells: list[Cell] = []
+        for one, rows, distinct, tables in judged:
             for name, row in rows.items():
                 chosen = Selected(name, one.role, one.whole.identities[row], one.points[row])
                 selected.append(chosen)
@@ -276,3 +284,13 @@ class _Study:
         packages: dict[tuple[object, ...], int] = {}
         owners = [packages.setdefault(tuple(point[name] for name in outer), len(packages)) for point in points]
         return rank_correlations(tables, owners, metrics)
+
+
+def _raise(
+    best: dict[tuple[str, str], float], judged: Sequence[Mapping[str, ScoreTable]], metrics: Sequence[str]
+) -> None:
+    """Take what designs of any role reach in a scenario where it is better than what is known."""
+    for tables in judged:
+        for scenario, table in tables.items():
+            usable = np.array([not broken for broken in table.violations], dtype=bool)
+            better_of(best, scenario, table, usable, metrics)

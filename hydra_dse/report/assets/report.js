@@ -119,7 +119,11 @@
       pick.addEventListener("keydown", (event) => onKey(event, points, index));
       pick.addEventListener("pointerenter", () => showTip(pick));
       pick.addEventListener("pointerleave", () => hideTip(pick));
-      pick.addEventListener("focus", () => showTip(pick));
+      pick.addEventListener("focus", () => {
+        // At once: while a page glides to a part, where the part is says nothing of where its words will be.
+        pick.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+        showTip(pick);
+      });
       pick.addEventListener("blur", () => hideTip(pick));
     });
   }
