@@ -61,9 +61,9 @@ RUNS = {
     ),
     "variance": Run(
         "variance.csv",
-        "hydra-dse variance variance --out variance.csv --set 'models=[nemotronh-4b]'",
-        "Nemotron-H-4B (the file: and Zamba2-7B), two workloads, 256 rows, on the estimator",
-        True,
+        "hydra-dse variance variance --out variance.csv",
+        "Nemotron-H-4B and Zamba2-7B, two workloads, 256 rows, on the estimator",
+        False,
     ),
     **{name: run for part in PARTS for name, run in part.RUNS.items()},
 }
@@ -249,7 +249,9 @@ def page() -> str:
         "variance",
         "Which choices decide",
         "Share of the variance of the log of saturation and of TTFT at equal load over hydra-24, with placement, "
-        "batching and task map drawn too.",
+        "batching and task map drawn too. Both models agree to 0.12: under chat, batching decides saturation (0.85 "
+        "and 0.86) and TTFT; under prompts of 4k tokens the die mix decides TTFT (0.75 to 0.90) and shares saturation "
+        "with batching. Placement and bandwidth have 0.00 to 0.12, the task map at most 0.03.",
         list(effects()),
     )
     for study in (one for part in PARTS for one in part.STUDIES):
