@@ -87,10 +87,9 @@ STUDIES = (
         "A package of HYDRA's front under every placement, simulated with the same requests: ratios to the "
         "communication-aware placement with 95 % intervals over replications, of random placements over draws. TTFT "
         "at 0.8 of the least saturation among the placements of a package. With links of 256 GB/s random placements "
-        "keep 0.45 to 0.87 of the saturation and the best of 64 by the objective 0.58 to 0.95; at that low a rate "
-        "TTFT differs by up to a quarter. Annealing, with an objective as low, is as good on grids; on the irregular "
-        "floorplan it keeps 0.72, so the objective of these runs, one sum with all dies alike, missed something where "
-        "dies differ in size.",
+        "keep 0.44 to 0.74 of the saturation, the best of 64 by the objective 0.58 to 0.87, HYDRA's heuristic 0.39 to "
+        "0.55; at that low a rate TTFT differs by up to 0.3. Annealing, a hundred times as slow, reaches 0.99 to 1.04, "
+        "also where dies differ in size: with one sum for all parts of the work and all dies alike it kept 0.72 there.",
         effects,
     ),
 )
