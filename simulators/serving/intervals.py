@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 FloatArray = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -34,6 +33,8 @@ def interval_of(values: Sequence[float] | FloatArray, centre: float | None = Non
     values = np.asarray(values, dtype=np.float64)
     if len(values) < 2 or not np.isfinite(values).all():
         return None
+    from scipy.special import stdtrit  # imported late: 20 MB and 0.3 s, which a run needs at its end alone
+
     half = stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2) * values.std(ddof=1) / np.sqrt(len(values))
     middle = float(values.mean()) if centre is None else centre
     return middle - float(half), middle + float(half)
