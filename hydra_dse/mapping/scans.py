@@ -53,10 +53,9 @@ def scan_work(operands: Operands, pool: str) -> ScanWork:
     for operator in operands.operators:
         if operator.kind not in RECURRENT:
             continue
-        demand, updates = demands[id(operator)], operator.vector_flops_per_decode_token
+        demand, updates = demands[id(operator)], operator.update_flops_per_token
         both = float(demand.matmul_flops), float(demand.vector_flops)
-        recurrent = operator.kind is OperatorClass.SSM_SCAN and updates > 0
-        lanes = (0.0, float(batch.tokens * (operator.vector_flops_per_token + updates))) if recurrent else both
+        lanes = (0.0, float(batch.tokens * updates)) if updates > 0 else both
         rows.append(tuple(operator.count * flops for flops in (*both, *lanes)))
     return ScanWork(*np.array(rows, dtype=np.float64).reshape(-1, 4).T)
 

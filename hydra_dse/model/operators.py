@@ -184,6 +184,12 @@ class Operator:
         )
 
     @property
+    def update_flops_per_token(self) -> float:
+        """Vector FLOPs of a scan as recurrent updates, its form on vector dies; 0 where there is none."""
+        recurrent = self.kind is OperatorClass.SSM_SCAN and self.vector_flops_per_decode_token > 0
+        return self.vector_flops_per_token + self.vector_flops_per_decode_token if recurrent else 0.0
+
+    @property
     def _attends(self) -> bool:
         """Whether anything it asks for depends on contexts."""
         per_pair = self.matmul_flops_per_decode_pair or self.matmul_flops_per_pair

@@ -48,10 +48,10 @@ class DieShare:
 
 def work_of(operator: Operator, demand: Demand, batch: Batch, style: str) -> Work:
     """Return the FLOPs of an instance on dies of a style: a scan runs in its recurrent form on vector dies."""
-    recurrent = operator.vector_flops_per_decode_token
-    if style != "vector" or operator.kind is not OperatorClass.SSM_SCAN or recurrent <= 0:
+    updates = operator.update_flops_per_token
+    if style != "vector" or updates <= 0:
         return Work(demand.matmul_flops, demand.vector_flops)
-    return Work(0.0, batch.tokens * (operator.vector_flops_per_token + recurrent))
+    return Work(0.0, batch.tokens * updates)
 
 
 def compute_time_s(operator: Operator, demand: Demand, batch: Batch, rates: DieRates, part: DieShare) -> Number:

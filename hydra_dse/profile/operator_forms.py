@@ -230,10 +230,10 @@ class FormMaker:
 
 def _work(operator: Operator, forms: DemandForms, style: str) -> tuple[Form, Form]:
     """Matrix and vector FLOPs on dies of a style, as in `operator_cost.work_of`."""
-    recurrent = operator.vector_flops_per_decode_token
-    if style != "vector" or operator.kind is not OperatorClass.SSM_SCAN or recurrent <= 0:
+    updates = operator.update_flops_per_token
+    if style != "vector" or updates <= 0:
         return forms.matmul_flops, forms.vector_flops
-    return {}, {Feature("rows"): operator.vector_flops_per_token + recurrent}
+    return {}, {Feature("rows"): updates}
 
 
 def _cached(forms: DemandForms) -> Form:
