@@ -135,7 +135,7 @@ class Colocated(ColocatedPool):
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> Entry:
         tables = self.tables
         beside = self.beside(state.at_nodes)
-        residual, own = tables.step_beside / 2.0, tables.prompts.alone_s
+        residual, own = self._until_a_step_ends(state, beside), tables.prompts.alone_s
         if self.profile.engines is not None:
             several = self.profile.engines
             own = engines.own_s(tables.prompts, self.lengths.prompt_bins.weight, tables.beside, several)
@@ -155,6 +155,18 @@ class Colocated(ColocatedPool):
             blocked=state.exceeds(none),
             blocked_s=state.beyond(none) / served,
         )
+
+    def _until_a_step_ends(self, state: PoolState, beside: FloatArray) -> FloatArray:
+        """Mean rest of the running decode step, (n, j).
+
+        A single sequence already makes a step of nearly full length, and the second of the j batches may be dozens:
+        nothing is interpolated up from the empty one, which gets what makes the mean over the chain's nodes right.
+        """
+        residual = self.tables.step_beside / 2.0
+        mean = (state.at_nodes[:, 1:] * self.tables.step_s).sum(axis=1) / 2.0
+        rest = mean - (beside[:, 1:] * residual[:, 1:]).sum(axis=1)
+        first = np.clip(rest / np.maximum(beside[:, 0], 1e-12), 0.0, residual[:, 1])
+        return np.asarray(np.concatenate([first[:, None], residual[:, 1:]], axis=1))
 
     def _solution(
         self, served: FloatArray, state: PoolState, queue: PromptQueue, timings: latencies.Timings
