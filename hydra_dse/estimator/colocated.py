@@ -135,11 +135,11 @@ class Colocated(ColocatedPool):
     def _entry(self, served: FloatArray, state: PoolState, queue: PromptQueue, found: Delays) -> Entry:
         tables = self.tables
         beside = self.beside(state.at_nodes)
-        residual, own = self._until_a_step_ends(state, beside), tables.prompts.alone_s
+        (residual, running), own = self._until_a_step_ends(state, beside), tables.prompts.alone_s
         if self.profile.engines is not None:
             several = self.profile.engines
             own = engines.own_s(tables.prompts, self.lengths.prompt_bins.weight, tables.beside, several)
-            residual = engines.until_one_ends(tables.step_beside, tables.beside, several)
+            residual, running = engines.until_one_ends(tables.step_beside, tables.beside, several), None
         none = np.zeros_like(served)
         wait = (queue.mean_wait_s + (1.0 - queue.waits) * residual) * beside
         return Entry(
@@ -154,10 +154,11 @@ class Colocated(ColocatedPool):
             residual_s=residual,
             blocked=state.exceeds(none),
             blocked_s=state.beyond(none) / served,
+            running=running,
         )
 
-    def _until_a_step_ends(self, state: PoolState, beside: FloatArray) -> FloatArray:
-        """Mean rest of the running decode step, (n, j).
+    def _until_a_step_ends(self, state: PoolState, beside: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Mean rest of the running decode step, and the share of those who find one, (n, j).
 
         A single sequence already makes a step of nearly full length, and the second of the j batches may be dozens:
         nothing is interpolated up from the empty one, which gets what makes the mean over the chain's nodes right.
@@ -166,7 +167,10 @@ class Colocated(ColocatedPool):
         mean = (state.at_nodes[:, 1:] * self.tables.step_s).sum(axis=1) / 2.0
         rest = mean - (beside[:, 1:] * residual[:, 1:]).sum(axis=1)
         first = np.clip(rest / np.maximum(beside[:, 0], 1e-12), 0.0, residual[:, 1])
-        return np.asarray(np.concatenate([first[:, None], residual[:, 1:]], axis=1))
+        each = mean / np.maximum(state.at_nodes[:, 1:].sum(axis=1), 1e-12)
+        running = np.ones_like(residual)
+        residual[:, 0], running[:, 0] = first, np.clip(first / np.maximum(each, 1e-300), 0.0, 1.0)
+        return residual, running
 
     def _solution(
         self, served: FloatArray, state: PoolState, queue: PromptQueue, timings: latencies.Timings

@@ -67,7 +67,7 @@ def _met_empty(entry: Entry, points: _Points) -> None:
     Without a wait to smooth it the distribution is that of the sizes: two points for each slice of them.
     """
     n, j = entry.waits.shape
-    idle = np.zeros((n, j, 1)) if entry.residual_s is None else entry.residual_s[:, :, None] * 2.0 * RESIDUALS
+    idle = np.zeros((n, j, 1)) if entry.residual_s is None else _rests(entry.residual_s, entry.running)
     share = (1.0 - entry.blocked)[:, None] * entry.beside * (1.0 - entry.waits) * 0.5 / idle.shape[2]
     weight = np.broadcast_to(share[:, :, None], idle.shape)[..., None] * entry.own_bins.weight
     company = entry.behind_lone
@@ -80,6 +80,19 @@ def _met_empty(entry: Entry, points: _Points) -> None:
         met, met_weight = points.take(*weight.shape[1:])
         np.add(lone, company.extra_s[:, :, None], out=met)
         np.multiply(weight, chance, out=met_weight)
+
+
+def _rests(mean_s: FloatArray, running: FloatArray | None) -> FloatArray:
+    """Means of three equal parts of what is left of a running iteration, (n, j, 3).
+
+    A share of `running` finds an evenly spread rest, the others none; all of them together have the mean.
+    """
+    if running is None:
+        return np.asarray(mean_s[:, :, None] * 2.0 * RESIDUALS)
+    share = np.maximum(running, 1e-12)[:, :, None]
+    edges = np.maximum(np.arange(len(RESIDUALS) + 1) / len(RESIDUALS) - 1.0 + share, 0.0)
+    parts = np.diff(edges**2, axis=2) / share**2
+    return np.asarray(mean_s[:, :, None] * len(RESIDUALS) * parts)
 
 
 def _met_work(entry: Entry, points: _Points) -> None:

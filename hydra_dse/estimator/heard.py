@@ -34,6 +34,7 @@ def entry_of(entry: Entry, rows: BoolArray) -> Entry:
         order=_some(entry.order, rows),
         blocked_order=_some(entry.blocked_order, rows),
         blocked_points=_some(entry.blocked_points, rows),
+        running=_some(entry.running, rows),
     )
 
 

@@ -27,7 +27,8 @@ class Entry:
         behind: prompts packed behind one that waits, (n, j, slices, bins); behind_lone: behind others, (n, j, bins).
         beside: probability of each batch, (n, j).
         mean_wait_s: mean of both waits and the residual over all requests, (n,).
-        residual_s: a running iteration that one who finds no prompts ahead must let end, (n, j); None = none.
+        residual_s: mean rest of a running iteration, for one who finds no prompts ahead, (n, j); None = none.
+        running: share of those who find one running, (n, j); None = all.
         blocked: probability to be held back by a full pool, (n,); blocked_s: mean of that over all requests.
         held: share of requests that meet a fluid backlog; held_s: mean wait for it over all requests; None = none.
         order: waits of each size relative to `wait_s`, (n, j, bins), blocked_order: to that for a full pool, (n, bins);
@@ -51,6 +52,7 @@ class Entry:
     order: FloatArray | None = None
     blocked_order: FloatArray | None = None
     blocked_points: FloatArray | None = None
+    running: FloatArray | None = None
 
     @property
     def mean_own_s(self) -> FloatArray:
