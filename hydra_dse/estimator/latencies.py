@@ -25,6 +25,11 @@ BoolArray = NDArray[np.bool_]
 TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
 _CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
 TTFT_WEIGHTS = np.diff(_CUTS)
+_ORDER = (5, 0, 7, 2, 9, 4, 6, 1, 8, 3)
+"""Slices of TTFT such that their places in this order are hardly correlated with their times."""
+_PLACES = np.empty(len(TTFT_WEIGHTS))
+_PLACES[[*_ORDER]] = np.cumsum(TTFT_WEIGHTS[[*_ORDER]]) - TTFT_WEIGHTS[[*_ORDER]] / 2.0
+"""Where in a slice of the decode iterations each slice of TTFT lies: evenly over it, whatever the time."""
 JITTER_EDGES = (0.0, 0.4, 0.8, 0.96, 1.0)
 JITTER_WEIGHTS = np.diff(JITTER_EDGES)
 
@@ -102,16 +107,6 @@ def _spreads(
     tbt = _tbt(stream, step, waits, wait_weights, lengths)
     found = [ttft, tpot, tbt, _e2e(ttft, step, waits, wait_weights, lengths)]
     return found if among is None else [replace(spread, among=among) for spread in found]
-
-
-def _outer(a: FloatArray, wa: FloatArray, b: FloatArray, wb: FloatArray, smooth: bool) -> Mixture:
-    """The mixture of a sum of two independent parts."""
-    n = len(a)
-    return Mixture(
-        (a[:, :, None] + b[:, None, :]).reshape(n, -1),
-        (wa[:, :, None] * wb[:, None, :]).reshape(n, -1),
-        smooth,
-    )
 
 
 def _slot_waits(stream: Stream) -> tuple[FloatArray, FloatArray]:
@@ -206,16 +201,24 @@ def _tbt(
 def _e2e(
     ttft: Mixture, step: FloatArray, waits: FloatArray, wait_weights: FloatArray, lengths: LengthMoments
 ) -> Mixture:
-    """TTFT, the delay before decoding and the decode time, taken as independent."""
+    """TTFT, the delay before decoding and the decode time, taken as independent.
+
+    Every slice of TTFT meets another place in each slice of the decode iterations, so that between two slices of
+    them the distribution is no staircase, however narrow TTFT is.
+    """
     n = len(step)
-    start = ttft.quantiles(TTFT_SHARES)
+    start = ttft.quantiles(TTFT_SHARES)[:, :, None, None]
     bins = lengths.decode_bins
     few, few_weight = _few(waits, wait_weights)
-    decode = (step[:, None, None] * bins.size + few[:, :, None]).reshape(n, -1)
-    weight = (few_weight[:, :, None] * bins.weight).reshape(n, -1) * lengths.decoding_share
-    decode = side_by_side(decode, np.zeros((n, 1)))
-    weight = side_by_side(weight, np.full((n, 1), 1.0 - lengths.decoding_share))
-    return _outer(start, np.broadcast_to(TTFT_WEIGHTS, start.shape), decode, weight, len(bins.size) > 1)
+    steps = bins.size + 4.0 * bins.half_gap * (_PLACES[:, None] - 0.5)
+    ends = start + few[:, :, None] + (step[:, None, None] * steps)[:, :, None]
+    weight = TTFT_WEIGHTS[:, None, None] * (few_weight[:, None, :, None] * (lengths.decoding_share * bins.weight))
+    alone = TTFT_WEIGHTS * (1.0 - lengths.decoding_share)
+    return Mixture(
+        side_by_side(ends.reshape(n, -1), start.reshape(n, -1)),
+        side_by_side(weight.reshape(n, -1), np.broadcast_to(alone, (n, len(alone)))),
+        len(bins.size) > 1,
+    )
 
 
 def _few(waits: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
