@@ -15,6 +15,7 @@ from hydra_dse.estimator.first_tokens import ttft_spread
 from hydra_dse.estimator.gamma import gamma_slices
 from hydra_dse.estimator.heard import entry_of, stream_of
 from hydra_dse.estimator.lengths import LengthMoments
+from hydra_dse.estimator.meeting import TTFT_SHARES, TTFT_WEIGHTS
 from hydra_dse.estimator.mixture import Mixture
 from hydra_dse.estimator.solution import Latency
 from hydra_dse.estimator.stages import Entry, Stream
@@ -22,14 +23,6 @@ from hydra_dse.estimator.stages import Entry, Stream
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-TTFT_SHARES = (0.06, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.96, 0.99, 0.998)
-_CUTS = np.concatenate(([0.0], (np.array(TTFT_SHARES[1:]) + np.array(TTFT_SHARES[:-1])) / 2.0, [1.0]))
-TTFT_WEIGHTS = np.diff(_CUTS)
-_ORDER = (5, 0, 7, 2, 9, 4, 6, 1, 8, 3)
-"""Slices of TTFT such that their places in this order are hardly correlated with their times."""
-_PLACES = np.empty(len(TTFT_WEIGHTS))
-_PLACES[[*_ORDER]] = np.cumsum(TTFT_WEIGHTS[[*_ORDER]]) - TTFT_WEIGHTS[[*_ORDER]] / 2.0
-"""Where in a slice of the decode iterations each slice of TTFT lies: evenly over it, whatever the time."""
 JITTER_EDGES = (0.0, 0.4, 0.8, 0.96, 1.0)
 JITTER_WEIGHTS = np.diff(JITTER_EDGES)
 
@@ -201,22 +194,17 @@ def _tbt(
 def _e2e(
     ttft: Mixture, step: FloatArray, waits: FloatArray, wait_weights: FloatArray, lengths: LengthMoments
 ) -> Mixture:
-    """TTFT, the delay before decoding and the decode time, taken as independent.
-
-    Every slice of TTFT meets another place in each slice of the decode iterations, so that between two slices of
-    them the distribution is no staircase, however narrow TTFT is.
-    """
-    n = len(step)
+    """TTFT, the delay before decoding and the decode time, taken as independent."""
+    n, bins = len(step), lengths.decode_bins
     start = ttft.quantiles(TTFT_SHARES)[:, :, None, None]
-    bins = lengths.decode_bins
     few, few_weight = _few(waits, wait_weights)
-    steps = bins.size + 4.0 * bins.half_gap * (_PLACES[:, None] - 0.5)
-    ends = start + few[:, :, None] + (step[:, None, None] * steps)[:, :, None]
+    decode = step[:, None, None, None] * lengths.decode_parts[:, None]
+    ends = start + few[:, None, :, None] + decode
     weight = TTFT_WEIGHTS[:, None, None] * (few_weight[:, None, :, None] * (lengths.decoding_share * bins.weight))
-    alone = TTFT_WEIGHTS * (1.0 - lengths.decoding_share)
+    alone = np.broadcast_to(TTFT_WEIGHTS * (1.0 - lengths.decoding_share), (n, len(TTFT_WEIGHTS)))
     return Mixture(
         side_by_side(ends.reshape(n, -1), start.reshape(n, -1)),
-        side_by_side(weight.reshape(n, -1), np.broadcast_to(alone, (n, len(alone)))),
+        side_by_side(weight.reshape(n, -1), alone),
         len(bins.size) > 1,
     )
 

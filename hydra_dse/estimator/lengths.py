@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_dse.errors import InputError
-from hydra_dse.estimator.bins import Bins, bins_of
+from hydra_dse.estimator.bins import Bins, bins_of, means_between
+from hydra_dse.estimator.meeting import parts_of
 from hydra_dse.estimator.steps import Pace, one_step_a_token, pace_of, with_short_outputs, with_steps
 from hydra_dse.policy import ONE_TOKEN, Emission
 from hydra_dse.workload.nouns import LengthPoints
@@ -48,6 +49,7 @@ class LengthMoments:
     overlap: `E[min(s, s')]/E[s]` of two independent requests: peakedness weight of a bursty stream.
     work_scv: squared coefficient of variation of memory × time, `(p + d/2)·s`.
     prompt_bins, decode_bins: slices for percentiles; fine_bins: of decode iterations, for the longest of many.
+    decode_parts: mean decode iterations of each slice of `decode_bins` beside each slice of TTFT, (slices, bins).
     pace: groups of requests by decode iterations and by iterations per token, for percentiles of TPOT.
     """
 
@@ -68,6 +70,7 @@ class LengthMoments:
     work_scv: float
     prompt_bins: Bins
     decode_bins: Bins
+    decode_parts: FloatArray
     fine_bins: Bins
     pace: Pace
     stored: float
@@ -160,6 +163,7 @@ def _moments_of(
         work_scv=max(0.0, float(dw @ work**2) / float(dw @ work) ** 2 - 1.0),
         prompt_bins=prompt_bins,
         decode_bins=decode_bins,
+        decode_parts=parts_of(decode_bins),
         fine_bins=bins_of(steps, dw, FINE_EDGES),
         pace=one_step_a_token(decode_bins) if emission.single else pace_of(steps, dd, dw, DECODE_EDGES),
         stored=float(w @ p),
@@ -182,11 +186,8 @@ def _carried(size: FloatArray, weight: FloatArray, value: FloatArray, bins: Bins
     """Mean of another quantity in each slice of a size."""
     if not value.any():
         return np.zeros_like(bins.size)
-    order = np.argsort(size, kind="stable")
-    cumulative = np.concatenate(([0.0], np.cumsum(weight[order])))
-    mass = np.concatenate(([0.0], np.cumsum(weight[order] * value[order])))
     cuts = np.concatenate(([0.0], np.cumsum(bins.weight)))
-    return np.asarray(np.diff(np.interp(cuts * cumulative[-1] / cuts[-1], cumulative, mass)) / bins.weight)
+    return means_between(cuts / cuts[-1], size, weight, value)
 
 
 def _checked(lengths: LengthPoints) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -10,7 +10,7 @@ import numpy as np
 from hydra_dse.errors import InputError
 from hydra_dse.workload import shifts as shifting
 from hydra_dse.workload.nouns import ArrivalStatistics, IntArray, LengthPoints, Requests, Workload
-from hydra_dse.workload.points import MAX_POINTS, thin
+from hydra_dse.workload.points import thin
 from hydra_dse.workload.replay import Replay, pick
 from hydra_dse.workload.turns import draw_turns, turn_points
 
@@ -90,10 +90,14 @@ def length_points(workload: Workload, class_index: int | None = None) -> LengthP
         return turn_points(workload, workload.prefixes, class_index)
     if class_index is not None:
         return thin(workload.classes[class_index].lengths.points())
-    shares = long_run_shares(workload)
-    limit = MAX_POINTS // len(workload.classes)
-    parts = [thin(kind.lengths.points(), limit) for kind in workload.classes]
-    return joined_points(parts, shares)
+    parts = [thin(kind.lengths.points()) for kind in workload.classes]
+    return thin(_distinct(joined_points(parts, long_run_shares(workload))))
+
+
+def _distinct(points: LengthPoints) -> LengthPoints:
+    """Points that several classes have in common as one."""
+    pairs, place = np.unique(np.stack([points.prompt_tokens, points.output_tokens]), axis=1, return_inverse=True)
+    return LengthPoints(pairs[0], pairs[1], np.bincount(place.ravel(), points.weight))
 
 
 def joined_points(parts: Sequence[LengthPoints], shares: Sequence[float]) -> LengthPoints:

@@ -111,11 +111,10 @@ def test_thinned_arrivals_keep_the_part_of_the_burstiness_that_their_share_leave
 
 
 def test_two_equal_models_share_weights_and_equal_one_model_at_the_full_rate() -> None:
-    """Up to the points that stand for the lengths: each class has half as many."""
     double = mixed(names=(HYBRID, HYBRID))
     one, two = solve(alone(double, 0)), solve(double)
     for name, values in one.metrics.items():
-        assert np.allclose(values, two.metrics[name], rtol=5e-3, equal_nan=True), name
+        assert np.allclose(values, two.metrics[name], rtol=1e-3, equal_nan=True), name
 
 
 @pytest.mark.slow
