@@ -57,6 +57,11 @@ class Case:
     scheduling: str = "fcfs"
 
     @property
+    def made_of(self) -> str:
+        """Everything that decides its results."""
+        return repr(self)
+
+    @property
     def band(self) -> int:
         """Index of the band of its load."""
         return next(i for i, (_, high) in enumerate(BANDS) if self.load <= high)

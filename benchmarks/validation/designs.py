@@ -6,9 +6,10 @@ All designs of a model and workload get the same requests (common random numbers
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from hydra_dse.workload import Renewal
 FloatArray = NDArray[np.float64]
 
 PARAMETERS = ("hbm", "Ap", "Ad", "Mp", "Md", "link_gb_per_s", "max_batch")
-COLUMNS = ("model", "workload", *PARAMETERS, "saturation_requests_per_s", "half")
+COLUMNS = ("model", "workload", *PARAMETERS, "slots", "saturation_requests_per_s", "half")
 EFFORT = Effort(500, 500, 2, 1_000, 2, 400)
 Key = tuple[str, str, tuple[int, ...]]
 
@@ -61,14 +62,28 @@ def key_of(row: Mapping[str, str]) -> Key:
     return row["model"], row["workload"], tuple(int(row[name]) for name in PARAMETERS)
 
 
+@cache
+def slots_digest(key: Key) -> str:
+    """A short name for where the dies and stacks of a design are placed today."""
+    model, workload, values = key
+    case = Study(model, workload).case(dict(zip(PARAMETERS, values, strict=True)))
+    return hashlib.sha256(repr(placed.slots_of(case)).encode()).hexdigest()[:8]
+
+
+def current(path: Path) -> Iterator[tuple[Key, dict[str, str]]]:
+    """The stored rows of designs that are placed as they were when simulated; none where the file is not there."""
+    if not path.exists():
+        return
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            key = key_of(row)
+            if row["slots"] == slots_digest(key):
+                yield key, row
+
+
 def known(folder: Path = RESULTS) -> dict[Key, tuple[float, float]]:
     """Saturation rates and relative half-widths by design; a design that serves nothing has 0."""
-    if not path(folder).exists():
-        return {}
-    with path(folder).open(newline="") as file:
-        return {
-            key_of(row): (float(row["saturation_requests_per_s"]), float(row["half"])) for row in csv.DictReader(file)
-        }
+    return {key: (float(row["saturation_requests_per_s"]), float(row["half"])) for key, row in current(path(folder))}
 
 
 def simulate_missing(study: Study, points: Sequence[Point], folder: Path = RESULTS) -> None:
@@ -87,7 +102,11 @@ def simulate_missing(study: Study, points: Sequence[Point], folder: Path = RESUL
 
 def _append(key: Key, rates: FloatArray, folder: Path) -> None:
     model, workload, values = key
-    append_row(path(folder), COLUMNS, [model, workload, *values, f"{rates.mean():.6g}", f"{half_width(rates):.3g}"])
+    append_row(
+        path(folder),
+        COLUMNS,
+        [model, workload, *values, slots_digest(key), f"{rates.mean():.6g}", f"{half_width(rates):.3g}"],
+    )
 
 
 def random_points(count: int, seed: int, *keys: object) -> list[Point]:

@@ -7,7 +7,6 @@ requests and gaps (common random numbers), the gaps scaled to the rate.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +36,15 @@ SLO = Slo(ttft_s=0.2, tpot_s=0.02, percentile=0.9)
 """Tight enough that TTFT binds on some designs and TPOT on others."""
 REQUESTS = 1_000
 STEPS = 6
-COLUMNS = ("model", "workload", *PARAMETERS, "requests", "saturation_requests_per_s", "max_rate_requests_per_s")
+COLUMNS = (
+    "model",
+    "workload",
+    *PARAMETERS,
+    "slots",
+    "requests",
+    "saturation_requests_per_s",
+    "max_rate_requests_per_s",
+)
 
 
 def path(folder: Path = RESULTS) -> Path:
@@ -80,14 +87,11 @@ def highest_rate(case: PlacedCase, saturation_per_s: float) -> float:
 
 def known(folder: Path = RESULTS) -> dict[designs.Key, tuple[float, float]]:
     """Simulated saturation and highest rates by design."""
-    if not path(folder).exists():
-        return {}
-    with path(folder).open(newline="") as file:
-        return {
-            designs.key_of(row): (float(row["saturation_requests_per_s"]), float(row["max_rate_requests_per_s"]))
-            for row in csv.DictReader(file)
-            if int(row["requests"]) == REQUESTS
-        }
+    return {
+        key: (float(row["saturation_requests_per_s"]), float(row["max_rate_requests_per_s"]))
+        for key, row in designs.current(path(folder))
+        if int(row["requests"]) == REQUESTS
+    }
 
 
 def run(count: int = COUNT, folder: Path = RESULTS) -> None:
@@ -107,7 +111,7 @@ def run(count: int = COUNT, folder: Path = RESULTS) -> None:
 def _append(key: designs.Key, saturation_per_s: float, highest_per_s: float, folder: Path) -> None:
     model, workload, values = key
     rates = [f"{saturation_per_s:.6g}", f"{highest_per_s:.6g}"]
-    append_row(path(folder), COLUMNS, [model, workload, *values, REQUESTS, *rates])
+    append_row(path(folder), COLUMNS, [model, workload, *values, designs.slots_digest(key), REQUESTS, *rates])
 
 
 def estimates(study: Study, chosen: Sequence[Point]) -> FloatArray:

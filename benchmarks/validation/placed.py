@@ -58,6 +58,11 @@ class PlacedCase:
     scheduling: str = "fcfs"
 
     @property
+    def made_of(self) -> str:
+        """Everything that decides its results: where the dies are placed is found anew by each state of the program."""
+        return f"{self!r} {slots_of(self)}"
+
+    @property
     def max_batch(self) -> int:
         """Sequences in service."""
         return int(dict(self.point)["max_batch"])
@@ -135,6 +140,12 @@ def design_of(case: PlacedCase) -> tuple[Design, str]:
     policy = replace(plain.policy, serving=case.serving, batching=case.batching)
     design, violations = place_design(replace(plain, policy=policy), load_model(case.model), 0)
     return design, violations[0].constraint if violations else ""
+
+
+def slots_of(case: PlacedCase) -> tuple[int, ...]:
+    """Where the dies and stacks of the design are placed; empty where no package holds it."""
+    placement = design_of(case)[0].placement
+    return () if placement is None else placement.slots
 
 
 @cache

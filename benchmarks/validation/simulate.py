@@ -62,6 +62,10 @@ class Simulatable(Protocol):
         """Names the random streams."""
 
     @property
+    def made_of(self) -> str:
+        """Everything that decides its results."""
+
+    @property
     def max_batch(self) -> int:
         """Sequences in service."""
 

@@ -26,7 +26,7 @@ COLUMNS = (*HEAD, *METRICS, *(f"{name}_half" for name in METRICS))
 
 def digest(case: Simulatable) -> str:
     """A short name for everything that a configuration is made of."""
-    return hashlib.sha256(repr(case).encode()).hexdigest()[:12]
+    return hashlib.sha256(case.made_of.encode()).hexdigest()[:12]
 
 
 def row_of(case: Simulatable, found: Simulated) -> list[str]:

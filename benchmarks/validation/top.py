@@ -6,7 +6,6 @@ the mean of their runs' log ratios; `pairs_apart` takes that interval or those o
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ FloatArray = NDArray[np.float64]
 SHARE = 0.1
 RUNS = 6
 EFFORT = Effort(500, 500, 2, 1_000, RUNS, 1_000)
-COLUMNS = ("model", "workload", *PARAMETERS, *(f"run_{number}" for number in range(RUNS)))
+COLUMNS = ("model", "workload", *PARAMETERS, "slots", *(f"run_{number}" for number in range(RUNS)))
 
 
 def best(study: Study, points: Sequence[Point], folder: Path = RESULTS) -> list[Point]:
@@ -49,19 +48,19 @@ def run(study: Study, points: Sequence[Point], folder: Path = RESULTS) -> None:
 
 def known(folder: Path = RESULTS) -> dict[Key, FloatArray]:
     """Saturation rates by design, one per run."""
-    path = folder / "top.csv"
-    if not path.exists():
-        return {}
-    with path.open(newline="") as file:
-        return {
-            designs.key_of(row): np.array([float(row[f"run_{number}"]) for number in range(RUNS)])
-            for row in csv.DictReader(file)
-        }
+    return {
+        key: np.array([float(row[f"run_{number}"]) for number in range(RUNS)])
+        for key, row in designs.current(folder / "top.csv")
+    }
 
 
 def _append(key: Key, rates: FloatArray, folder: Path) -> None:
     model, workload, values = key
-    append_row(folder / "top.csv", COLUMNS, [model, workload, *values, *(f"{rate:.6g}" for rate in rates)])
+    append_row(
+        folder / "top.csv",
+        COLUMNS,
+        [model, workload, *values, designs.slots_digest(key), *(f"{rate:.6g}" for rate in rates)],
+    )
 
 
 def kendall(rates: FloatArray, estimated: FloatArray, paired: bool) -> tuple[float, int]:

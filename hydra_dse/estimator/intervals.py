@@ -48,16 +48,16 @@ class ErrorModel:
 
 
 SATURATION = ErrorModel((0.010, 0.010, 0.010, 0.010, 0.010), 0.000, 0.000, 0.12)
-TTFT_MEAN = ErrorModel((0.010, 0.046, 0.066, 0.185, 0.185), 0.011, 0.012, 2.12, queueing=True)
-TTFT_P50 = ErrorModel((0.010, 0.085, 0.085, 0.190, 0.190), 0.047, 0.019, 4.35, queueing=True)
-TTFT_P90 = ErrorModel((0.010, 0.077, 0.184, 0.234, 0.295), 0.028, 0.000, 1.86, queueing=True)
-TTFT_P99 = ErrorModel((0.010, 0.149, 0.149, 0.149, 0.149), 0.006, 0.007, 1.51, queueing=True)
-TPOT_MEAN = ErrorModel((0.015, 0.015, 0.017, 0.047, 0.079), 0.000, 0.005, 0.09)
-TPOT_P90 = ErrorModel((0.010, 0.026, 0.039, 0.051, 0.077), 0.017, 0.002, 0.20)
-TPOT_P99 = ErrorModel((0.010, 0.061, 0.061, 0.122, 0.122), 0.081, 0.026, 1.30)
-E2E_MEAN = ErrorModel((0.010, 0.010, 0.019, 0.034, 0.236), 0.004, 0.001, 0.31)
-E2E_P90 = ErrorModel((0.066, 0.066, 0.067, 0.067, 0.675), 0.008, 0.000, 0.22)
-E2E_P99 = ErrorModel((0.010, 0.104, 0.104, 0.104, 0.838), 0.005, 0.000, 0.10)
+TTFT_MEAN = ErrorModel((0.010, 0.043, 0.066, 0.185, 0.185), 0.012, 0.012, 2.12, queueing=True)
+TTFT_P50 = ErrorModel((0.048, 0.066, 0.066, 0.357, 0.357), 0.059, 0.020, 4.18, queueing=True)
+TTFT_P90 = ErrorModel((0.010, 0.053, 0.185, 0.207, 0.271), 0.036, 0.002, 1.89, queueing=True)
+TTFT_P99 = ErrorModel((0.010, 0.148, 0.148, 0.148, 0.148), 0.006, 0.007, 1.52, queueing=True)
+TPOT_MEAN = ErrorModel((0.015, 0.015, 0.015, 0.063, 0.063), 0.001, 0.006, 0.08)
+TPOT_P90 = ErrorModel((0.010, 0.025, 0.045, 0.051, 0.076), 0.019, 0.003, 0.21)
+TPOT_P99 = ErrorModel((0.010, 0.056, 0.056, 0.132, 0.132), 0.089, 0.034, 1.29)
+E2E_MEAN = ErrorModel((0.011, 0.011, 0.019, 0.068, 0.272), 0.004, 0.000, 0.28)
+E2E_P90 = ErrorModel((0.045, 0.045, 0.050, 0.071, 0.701), 0.008, 0.000, 0.21)
+E2E_P99 = ErrorModel((0.010, 0.069, 0.069, 0.137, 0.929), 0.000, 0.000, 0.11)
 # Not in the comparison: the least that was measured of energies and shares of placed designs.
 USE = ErrorModel((0.05,) * 5)
 

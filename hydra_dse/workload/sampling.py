@@ -97,7 +97,7 @@ def length_points(workload: Workload, class_index: int | None = None) -> LengthP
 def _distinct(points: LengthPoints) -> LengthPoints:
     """Points that several classes have in common as one."""
     pairs, place = np.unique(np.stack([points.prompt_tokens, points.output_tokens]), axis=1, return_inverse=True)
-    return LengthPoints(pairs[0], pairs[1], np.bincount(place.ravel(), points.weight))
+    return LengthPoints(pairs[0], pairs[1], np.asarray(np.bincount(place.ravel(), points.weight), dtype=float))
 
 
 def joined_points(parts: Sequence[LengthPoints], shares: Sequence[float]) -> LengthPoints:
