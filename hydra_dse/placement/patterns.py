@@ -66,8 +66,16 @@ class Pattern:
 
     def paths(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Links between the components on some slots, shape (components, components, links)."""
+        return self._links_of(slots[:, None] * len(self.hops) + slots)
+
+    def ways(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Links from and, behind them, to every component on some slots, shape (components, 2 · components, links)."""
+        pairs = slots[:, None] * len(self.hops) + slots
+        return self._links_of(np.concatenate((pairs, pairs.T), axis=1))
+
+    def _links_of(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
         size, _, links = self.pair_links.shape
-        found: NDArray[np.float32] = self.pair_links.reshape(size * size, links).take(slots[:, None] * size + slots, 0)
+        found: NDArray[np.float32] = self.pair_links.reshape(size * size, links).take(pairs, 0)
         return found
 
 
