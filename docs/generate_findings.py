@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from findings_pages import contexts, engines, gpus, placement, task_maps
+from findings_pages import contexts, duet, engines, gpus, placement, task_maps
 from findings_pages.run import Row, Run, stored_rows
 
 from hydra_dse.studies.comparison.ratios import summarise
@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 
 FRACTIONS = tuple(f"ttft_at_{share}_of_{whose}" for whose in ("reference", "own") for share in (0.3, 0.5, 0.7, 0.8))
 
-PARTS = (placement, engines, gpus, contexts, task_maps)
+PARTS = (placement, engines, gpus, duet, contexts, task_maps)
 """Modules of the further parts of the page."""
 RUNS = {
     "prior-art": Run(
