@@ -1,8 +1,8 @@
 """The best die mix of hydra-24 by length of the context: `python -m benchmarks.context_mixes [--out FILE] [--quick]`.
 
 Every package of hydra-24 with every batch limit is estimated under prompts of 1k to 256k tokens with short answers, and
-under a chain of thought, so that no search stands between a context and its best package.  Three models: a hybrid with
-its state in fp32, the same with bf16, which halves the state, and a transformer without state.  A row says what is
+under a chain of thought, so that no search stands between a context and its best package.  A hybrid with its state in
+fp32, the same with bf16, which halves the state, a transformer without state, and other hybrids.  A row says what is
 best, what is within 2 % of it, and what the best package of 1k tokens keeps.  `--out` is a CSV file; models that lie
 there are not done again.
 """
@@ -51,9 +51,12 @@ class Subject:
 
 
 SUBJECTS = (
-    Subject("hybrid", "nemotron-nano-9b-v2"),
-    Subject("hybrid, bf16 state", "nemotron-nano-9b-v2", "bf16"),
-    Subject("transformer", "llama-3.1-8b"),
+    Subject("nemotron-nano-9b-v2", "nemotron-nano-9b-v2"),
+    Subject("nemotron-nano-9b-v2, bf16 state", "nemotron-nano-9b-v2", "bf16"),
+    Subject("llama-3.1-8b", "llama-3.1-8b"),
+    Subject("zamba2-7b", "zamba2-7b"),
+    Subject("jamba-mini", "jamba-mini"),
+    Subject("falcon-h1-3b", "falcon-h1-3b"),
 )
 
 

@@ -116,6 +116,7 @@ class ComparisonSection(LoadsSection):
     simulation: ComparedSimulationSection = ComparedSimulationSection()
     calibration: Name = "default"
     memory_share: Fraction = 1.0
+    volume: PositiveCount | None = None
     quick: dict[Name, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

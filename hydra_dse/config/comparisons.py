@@ -116,6 +116,7 @@ class _Builder:
             simulation=ComparedSimulation(**simulated, power_limit_w=section.simulation.power_limit),
             calibration=calibration,
             memory_share=section.memory_share,
+            volume=section.volume,
             bounds=tuple(Bound(part.metric, part.at_most, part.at_least) for part in section.constraints),
             purpose=section.purpose,
             resolved=to_plain(section.model_dump(mode="python", exclude_none=True, by_alias=True, exclude={"quick"})),

@@ -113,6 +113,7 @@ class Comparison:
         primary: the fraction of the reference's highest rate that is looked at first.
         memory_share: times what every memory of every contender gives, in searches and simulations; 0.85 repeats a
             comparison at 15 % less.
+        volume: packages of every contender over which design and masks are spread; None = as its technology states.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Comparison:
     simulation: ComparedSimulation
     calibration: CalibrationSet
     memory_share: float = 1.0
+    volume: int | None = None
     bounds: tuple[Bound, ...] = ()
     purpose: str = ""
     resolved: Mapping[str, object] = field(default_factory=dict)

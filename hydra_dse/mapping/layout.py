@@ -85,14 +85,15 @@ def nominal_peaks(groups: Sequence[DieGroup]) -> dict[str, tuple[float, float]]:
 
     Links displace compute on dies of every type in about the same ratio, so that this hardly depends on bandwidth.
     """
-    matrix = _half_octaves([group.chiplet.matmul_flops_per_s for group in groups])
-    vector = _half_octaves([group.chiplet.vector_flops_per_s for group in groups])
+    matrix = _half_octaves(tuple([group.chiplet.matmul_flops_per_s for group in groups]))
+    vector = _half_octaves(tuple([group.chiplet.vector_flops_per_s for group in groups]))
     return {group.name: peaks for group, peaks in zip(groups, zip(matrix, vector, strict=True), strict=True)}
 
 
-def _half_octaves(peaks: Sequence[float]) -> list[float]:
+@lru_cache(maxsize=4096)
+def _half_octaves(peaks: tuple[float, ...]) -> tuple[float, ...]:
     most = max(peaks, default=0.0)
-    return [2.0 ** (round(2.0 * math.log2(peak / most)) / 2.0) if peak > 0 else 0.0 for peak in peaks]
+    return tuple(2.0 ** (round(2.0 * math.log2(peak / most)) / 2.0) if peak > 0 else 0.0 for peak in peaks)
 
 
 def overlaps(rows: FloatArray, columns: FloatArray) -> FloatArray:

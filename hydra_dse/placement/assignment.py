@@ -18,11 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hydra_dse.placement.bounds import Bounds
 from hydra_dse.placement.construct import constructed
 from hydra_dse.placement.descent import descend
 from hydra_dse.placement.patterns import Pattern, patterns
-from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem
-from hydra_dse.placement.refine import BETTER, Descent
+from hydra_dse.placement.problem import BoolArray, FloatArray, IntArray, Problem, objective_of
+from hydra_dse.placement.refine import BETTER, Descent, Start
+from hydra_dse.placement.swaps import Float32Array, Swaps
 
 REFINED = 2  # layouts refined on the full objective by a step, the best of them to the end
 MAX_STEPS = 100
@@ -39,7 +41,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
+class _Begin:
     """A layout and the slots each component may take at first, shape (components, slots)."""
 
     pattern: Pattern
@@ -63,7 +65,7 @@ def assign(problems: Sequence[Problem], candidates: tuple[Pattern, ...]) -> list
 def _on_grid(problems: Sequence[Problem], candidates: tuple[Pattern, ...]) -> list[Assigned | None]:
     """Packages whose slots take any component."""
     example = problems[0]
-    starts = [_Start(pattern, slots_by_kind(example, pattern)) for pattern in candidates]
+    starts = [_Begin(pattern, slots_by_kind(example, pattern)) for pattern in candidates]
     starts += _spread(example, candidates)
     if not starts:
         return [None] * len(problems)
@@ -88,36 +90,38 @@ def _in_slots(problem: Problem, candidates: tuple[Pattern, ...]) -> Assigned | N
 
 def _refined(problem: Problem, shapes: Sequence[Pattern], slots: IntArray) -> Assigned:
     """Refine the best layouts, to the end only the one best after a step; `slots` of shape (layouts, components)."""
-    descents = [(Descent(problem, shapes[at], slots[at]), at) for _, at in _by_cost(problem, shapes, slots)[:REFINED]]
-    goes_on = [descent.step() for descent, _ in descents]
+    starts = [Start(shape, row, problem.loads(shape, row)) for shape, row in zip(shapes, slots, strict=True)]
+    chosen = [starts[at] for _, at in _by_cost([start.loads for start in starts])[:REFINED]]
+    swaps = Swaps.of(problem)
+    bounds = Bounds(swaps, chosen[0].loads.shape[1])
+    descents = [Descent(swaps, bounds, problem.fits, start) for start in chosen]
+    goes_on = [descent.step() for descent in descents]
     best = 0
-    for number, (descent, _) in enumerate(descents):
-        if descent.cost < descents[best][0].cost * BETTER:
+    for number, descent in enumerate(descents):
+        if descent.cost < descents[best].cost * BETTER:
             best = number
     for _ in range(MAX_STEPS):
         if not goes_on[best]:
             break
-        goes_on[best] = descents[best][0].step()
-    ends = [descent.slots for descent, _ in descents]
-    cost, first = _by_cost(problem, [shapes[at] for _, at in descents], np.stack(ends))[0]
+        goes_on[best] = descents[best].step()
+    ends = [descent.slots for descent in descents]
+    cost, first = _by_cost([problem.loads(one.pattern, end) for one, end in zip(chosen, ends, strict=True)])[0]
     return Assigned(tuple(ends[first].tolist()), cost)
 
 
-def _by_cost(problem: Problem, shapes: Sequence[Pattern], slots: IntArray) -> list[tuple[float, int]]:
-    """Objective and number of each placement, best first."""
-    return sorted(
-        (problem.cost(shape, row), index) for index, (shape, row) in enumerate(zip(shapes, slots, strict=True))
-    )
+def _by_cost(loads: Sequence[Float32Array]) -> list[tuple[float, int]]:
+    """Objective and number of each placement by its link loads, best first."""
+    return sorted((objective_of(each), index) for index, each in enumerate(loads))
 
 
-def _spread(problem: Problem, candidates: tuple[Pattern, ...]) -> list[_Start]:
+def _spread(problem: Problem, candidates: tuple[Pattern, ...]) -> list[_Begin]:
     """Starts with the memories where leaves would be, for packages whose memories route."""
     stacks = problem.package.stack_count
     if problem.leaf_count or not stacks or len(candidates) != 1:
         return []
     die = np.arange(problem.count) < problem.package.die_count
     return [
-        _Start(candidates[0], _allowed(problem.graph.size, pattern, die))
+        _Begin(candidates[0], _allowed(problem.graph.size, pattern, die))
         for pattern in patterns(problem.graph, problem.package.die_count, stacks)[:SPREAD_STARTS]
     ]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hydra_dse.hardware.components import Topology
 from hydra_dse.placement.region import Graph, Layout, bits, grow, mask_of, most_leaves
 from hydra_dse.placement.ring import ring_order
-from hydra_dse.routing import RouteTable, adjacency, route
+from hydra_dse.routing import RouteTable, route
 
 FloatArray = NDArray[np.float64]
 
@@ -27,6 +27,7 @@ MAX_PATTERNS = 8
 # Weights (a, b, c) of the descents: balanced, memory close, many ports, compact compute.
 _WEIGHTS = ((1.0, 1.0, 3.0), (0.3, 2.0, 1.0), (0.3, 0.3, 6.0), (2.0, 0.5, 1.0))
 _STARTS = 8
+_CORE, _LEAF = 1, 2
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,16 @@ class Pattern:
 
     def paths(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """Links between the components on some slots, shape (components, components, links)."""
+        return self._links_of(slots[:, None] * len(self.hops) + slots)
+
+    def ways(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Links from and, behind them, to every component on some slots, shape (components, 2 · components, links)."""
+        pairs = slots[:, None] * len(self.hops) + slots
+        return self._links_of(np.concatenate((pairs, pairs.T), axis=1))
+
+    def _links_of(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
         size, _, links = self.pair_links.shape
-        found: NDArray[np.float32] = self.pair_links.reshape(size * size, links).take(slots[:, None] * size + slots, 0)
+        found: NDArray[np.float32] = self.pair_links.reshape(size * size, links).take(pairs, 0)
         return found
 
 
@@ -121,17 +130,23 @@ Weights = tuple[float, float, float]
 
 
 def _indicators(graph: Graph, layout: Layout) -> tuple[FloatArray, FloatArray]:
-    core, leaves = np.zeros((2, 1, graph.size))
-    core[0, list(bits(layout.core))] = 1.0
-    leaves[0, list(bits(layout.leaves))] = 1.0
-    return core, leaves
+    kind = _kinds(graph, layout)[None]
+    return (kind == _CORE).astype(np.float64), (kind == _LEAF).astype(np.float64)
+
+
+def _kinds(graph: Graph, layout: Layout) -> NDArray[np.int64]:
+    """What each slot holds."""
+    kind = np.zeros(graph.size, dtype=np.int64)
+    kind[list(bits(layout.core))] = _CORE
+    kind[list(bits(layout.leaves))] = _LEAF
+    return kind
 
 
 def _cost(graph: Graph, core: FloatArray, leaves: FloatArray, weights: Weights) -> FloatArray:
     """Cost of layouts given as indicators of shape (layouts, slots)."""
     core_count, leaf_count = max(core[0].sum(), 1.0), max(leaves[0].sum(), 1.0)
     to_core = core @ graph.distances
-    ports = core @ adjacency(graph.topology)
+    ports = core @ graph.adjacent
     compact = (to_core * core).sum(-1) / core_count**2
     near = (to_core * leaves).sum(-1) / (core_count * leaf_count)
     few_ports = (leaves / np.maximum(ports, 0.5)).sum(-1) / leaf_count
@@ -167,23 +182,17 @@ def exchange(layout: Layout, a: int, b: int) -> Layout:
 
 def swaps(graph: Graph, layout: Layout) -> NDArray[np.int64]:
     """Every pair of slots of different kind, shape (pairs, 2)."""
-    kind = np.zeros(graph.size, dtype=np.int64)
-    kind[list(bits(layout.core))] = 1
-    kind[list(bits(layout.leaves))] = 2
-    first, second = np.nonzero(np.triu(kind[:, None] != kind))
-    return np.stack([first, second], axis=1)
+    kind, (first, second) = _kinds(graph, layout), graph.pairs
+    return graph.pairs[:, kind[first] != kind[second]].T
 
 
 def _swapped(graph: Graph, layout: Layout, pairs: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """Indicators of the layouts after each swap, shape (pairs, slots)."""
-    rows = np.arange(len(pairs))
-    results = []
-    for indicator in _indicators(graph, layout):
-        many = np.repeat(indicator, len(pairs), axis=0)
-        many[rows, pairs[:, 0]] = indicator[0, pairs[:, 1]]
-        many[rows, pairs[:, 1]] = indicator[0, pairs[:, 0]]
-        results.append(many)
-    return results[0], results[1]
+    rows, (first, second) = np.arange(len(pairs)), pairs.T
+    kind = _kinds(graph, layout)
+    many = np.repeat(kind[None], len(pairs), axis=0)
+    many[rows, first], many[rows, second] = kind[second], kind[first]
+    return (many == _CORE).astype(np.float64), (many == _LEAF).astype(np.float64)
 
 
 def mended(graph: Graph, layout: Layout) -> Layout | None:

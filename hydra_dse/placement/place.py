@@ -206,7 +206,7 @@ def place_designs(
     """`place_design` of many designs: those with the same counts are placed together, with the same results."""
     models = (model,) if isinstance(model, Model) else tuple(model)
     given = [_given(design) for design in designs]
-    keys = [(*placement_key(design, models, seed), slots) for design, slots in zip(designs, given, strict=True)]
+    keys = _keys(designs, models, seed)
     outcomes = {key: _CACHE[key] for key in keys if key in _CACHE}
     missing = {key: row for row, key in reversed(list(enumerate(keys))) if key not in outcomes}
     rows = sorted(missing.values())
@@ -216,6 +216,19 @@ def place_designs(
         if len(_CACHE) > _CACHE_SIZE:
             _CACHE.popitem(last=False)
     return [_with(design, outcomes[key]) for design, key in zip(designs, keys, strict=True)]
+
+
+def _keys(designs: Sequence[Design], models: tuple[Model, ...], seed: int) -> list[tuple[object, ...]]:
+    """What the outcome of each depends on; designs of one search share their parts, whose long keys are made once."""
+    known: dict[object, tuple[object, ...]] = {}
+    keys: list[tuple[object, ...]] = []
+    for design in designs:
+        parts = id(design.package), id(design.mapping), id(design.precision), id(design.placement)
+        short = (*parts, design.policy.serving, design.placement_algorithm)
+        if short not in known:
+            known[short] = (*placement_key(design, models, seed), _given(design))
+        keys.append(known[short])
+    return keys
 
 
 def _given(design: Design) -> tuple[int, ...] | None:

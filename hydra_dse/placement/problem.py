@@ -137,13 +137,17 @@ class Problem:
 
     def cost(self, pattern: Pattern, slots: IntArray) -> float:
         """Objective as a share of the total traffic; 0 without links."""
-        loads = self.loads(pattern, slots)
-        if not loads.size:
-            return 0.0
-        return float(loads.sum() / loads.shape[1] + WORST_LINK_WEIGHT * loads.max(axis=1).sum())
+        return objective_of(self.loads(pattern, slots))
 
     def objective(self, slots: tuple[int, ...]) -> float:
         """Objective of a legal placement in bytes."""
         chosen = np.array(slots, dtype=np.int64)
         pattern = Pattern(self.package.topology, self.layout_of(chosen))
         return self.cost(pattern, chosen) * self.scale
+
+
+def objective_of(loads: NDArray[np.float32]) -> float:
+    """Objective of link loads of shape (parts, links), in their unit; 0 without links."""
+    if not loads.size:
+        return 0.0
+    return float(loads.sum() / loads.shape[1] + WORST_LINK_WEIGHT * loads.max(axis=1).sum())

@@ -1,36 +1,39 @@
 """Descent on the objective of link loads, by swaps of two components.
 
-Routes depend on the layout alone, and a swap of two components of one kind keeps the layout.  For one part of the work
-with `K[i, j, l]` = 1 where the path from the slot of `i` to that of `j` takes link `l`,
-`P[j, i, l] = Σ_k t_ik K[j, k, l] + t_ki K[k, j, l]` is what component `i` would put on link `l` from the slot of `j`.
-Swapping `i` and `j` changes the load of link `l` by
+Routes depend on the layout alone, and a swap of two components of one kind keeps the layout, so the loads after a swap
+are the present ones and what the paths of both components change (`hydra_dse.placement.swaps`).  The maximum is flat
+where two links are equally loaded: descents use the 8-norm in its place (a smooth upper bound of it), the result is
+judged by the maximum itself.
 
-    P[j, i, l] + P[i, j, l] - P[i, i, l] - P[j, j, l] + (t_ij + t_ji) · (K[i, j, l] + K[j, i, l]),
-
-so the loads after all swaps are sums of rows of `P` and `K`; a test compares them with routing each swap anew.  (Links
-come last so that rows are copied whole; products are stacked, so that none is large enough for BLAS to start threads,
-which costs more than it gains here.)
-The maximum is flat where two links are equally loaded: descents use the 8-norm in its place (a smooth upper bound of
-it), the result is judged by the maximum itself.
-
-Counting all swaps takes longest, so the best few of a count are made one after the other as long as they still help,
-each counted anew by its own change of the loads, before all are counted again.
+A step takes the best few of all swaps and makes them one after the other as long as they still help, each counted anew.
+Counting all swaps takes longest, so a lower bound rules out most (`hydra_dse.placement.bounds`); the others are counted
+from the least bound up, until the bound is above what is kept.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 
+from hydra_dse.placement.bounds import Bounds
 from hydra_dse.placement.patterns import Pattern
-from hydra_dse.placement.problem import WORST_LINK_WEIGHT, BoolArray, IntArray, Problem
-
-Float32Array = NDArray[np.float32]
+from hydra_dse.placement.problem import BoolArray, IntArray
+from hydra_dse.placement.swaps import Float32Array, Swaps, smooth_cost
 
 KEPT = 12
 """Swaps of a count that are looked at before the next."""
 BETTER = 1.0 - 1e-5
 """Share of the objective that a swap must fall below."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a descent starts: a layout, slots of the components in it, loads of each part of shape (parts, links)."""
+
+    pattern: Pattern
+    slots: IntArray
+    loads: Float32Array
 
 
 class Descent:
@@ -41,139 +44,71 @@ class Descent:
         cost: smooth objective at present, as a share of the traffic.
     """
 
-    def __init__(self, problem: Problem, pattern: Pattern, slots: IntArray) -> None:
-        self.slots, self._fits, self._shares = slots.copy(), problem.fits, problem.part_shares
-        self._first, self._second = np.nonzero(problem.exchangeable)
-        self._paths = pattern.paths(slots)
-        self._loads = problem.loads(pattern, slots)
-        self.cost = float(smooth_cost(self._loads).sum()) if self._loads.size else 0.0
-        counts = self._loads.size and len(self._first)
-        self._swaps = Swaps(len(slots), self._first, self._second, self._paths.shape[2]) if counts else None
+    def __init__(self, swaps: Swaps, bounds: Bounds, fits: BoolArray | None, start: Start) -> None:
+        """`bounds` of `swaps`; `fits` of the problem."""
+        self._swaps, self._bounds, self._fits = swaps, bounds, fits
+        self.slots, self._loads = start.slots.copy(), start.loads
+        self._ways, self._hops = start.pattern.ways(start.slots), start.pattern.hops
+        self.cost = float(smooth_cost(start.loads).sum()) if start.loads.size else 0.0
 
     def step(self) -> bool:
-        """Count all swaps and make those of the best few that help; whether any did."""
-        if self._swaps is None:
+        """Find the best few of all swaps and make those that help; whether any did."""
+        if not self._loads.size or not len(self._swaps.first):
             return False
-        costs = self._swaps.smooth_costs(self._shares, self._paths, self._loads)
-        if self._fits is not None:
-            costs[~self._fitting(slice(None))] = np.inf
-        kept = costs.argsort(kind="stable")[:KEPT]
-        kept = kept[costs[kept] < self.cost * BETTER]
+        hops = self._hops[self.slots[:, None], self.slots]
+        kept, costs, loads = self._best_few(self._bounds.after(self._ways, hops, self._loads))
         helped = len(kept) > 0
         while len(kept):
-            best = self._best_of(kept)
-            if best is None:
+            best = int(costs.argmin())
+            if not costs[best] < self.cost * BETTER:
                 break
-            kept = np.delete(kept, best)
+            self._make(int(kept[best]), loads[best], float(costs[best]))
+            kept = np.concatenate((kept[:best], kept[best + 1 :]))
             if self._fits is not None:
                 kept = kept[self._fitting(kept)]
+            if len(kept):
+                costs, loads = self._counted(kept)
         return helped
 
-    def _best_of(self, kept: IntArray) -> int | None:
-        """Make the best of some swaps, if it helps; its place among them."""
-        after = self._loads + changes(self._shares, self._paths, self._first[kept], self._second[kept])
-        costs = smooth_cost(after).sum(axis=-1)
-        best = int(costs.argmin())
-        if not costs[best] < self.cost * BETTER:
-            return None
-        self._loads, self.cost = after[best], float(costs[best])
-        pair = [int(self._first[kept[best]]), int(self._second[kept[best]])]
+    def _best_few(self, bounds: Float32Array) -> tuple[IntArray, Float32Array, Float32Array]:
+        """The best swaps of those that help, best first, with the objective and the loads after each."""
+        possible = bounds < self.cost  # what helps lies further below than bounds are rounded
+        if self._fits is not None:
+            possible &= self._fitting(slice(None))
+        order = possible.nonzero()[0]
+        order = order[bounds[order].argsort(kind="stable")]
+        kept, (costs, loads) = order[:KEPT], self._counted(order[:KEPT])
+        for first in range(KEPT, len(order) + KEPT, KEPT):
+            best = np.lexsort((kept, costs))[:KEPT]
+            kept, costs, loads = kept[best], costs[best], loads[best]
+            some = order[first : first + KEPT]
+            if not len(some) or bounds[some[0]] > costs[-1]:
+                break
+            more_costs, more_loads = self._counted(some)
+            kept, costs = np.concatenate((kept, some)), np.concatenate((costs, more_costs))
+            loads = np.concatenate((loads, more_loads))
+        helps = int(costs.searchsorted(self.cost * BETTER))
+        return kept[:helps], costs[:helps], loads[:helps]
+
+    def _counted(self, some: IntArray) -> tuple[Float32Array, Float32Array]:
+        """Objective and loads after each of some swaps, shapes (swaps,) and (swaps, parts, links)."""
+        loads = self._swaps.changes(self._ways, some)
+        loads += self._loads
+        return np.add.reduce(smooth_cost(loads), axis=-1), loads
+
+    def _make(self, swap: int, loads: Float32Array, cost: float) -> None:
+        """Make a swap after which loads and objective are these."""
+        self._loads, self.cost = loads, cost
+        pair = [int(self._swaps.first[swap]), int(self._swaps.second[swap])]
         self.slots[pair] = self.slots[pair[::-1]]
-        self._paths[pair] = self._paths[pair[::-1]]
-        self._paths[:, pair] = self._paths[:, pair[::-1]]
-        return best
+        self._ways[pair] = self._ways[pair[::-1]]
+        turned = [place + len(self.slots) for place in pair]
+        self._ways[:, pair + turned] = self._ways[:, pair[::-1] + turned[::-1]]
 
     def _fitting(self, some: IntArray | slice) -> BoolArray:
         """Which of some swaps leave both components in slots that they fit."""
-        first, second = self._first[some], self._second[some]
+        first, second = self._swaps.first[some], self._swaps.second[some]
         if self._fits is None:
             return np.ones(len(first), dtype=bool)
         both: BoolArray = self._fits[first, self.slots[second]] & self._fits[second, self.slots[first]]
         return both
-
-
-class Swaps:
-    """Link loads after every swap of `first[m]` and `second[m]`, by the formula of the module, in arrays that stay.
-
-    Args:
-        count: components.
-        first: one component of each swap.
-        second: the other.
-        links: number of links.
-    """
-
-    def __init__(self, count: int, first: IntArray, second: IntArray, links: int) -> None:
-        self._first, self._second = first, second
-        self._there, self._back = first * count + second, second * count + first
-        self._own = first * (count + 1), second * (count + 1)
-        self._both_ways = np.empty((count, 2 * count, links), dtype=np.float32)
-        self._moved = np.empty((count, count, links), dtype=np.float32)
-        self._sum, self._part = np.empty((2, len(first), links), dtype=np.float32)
-
-    def loads(self, shares: Float32Array, paths: Float32Array, loads: Float32Array) -> Float32Array:
-        """Link loads of one part after each swap, shape (swaps, links); overwritten by the next call.
-
-        Args:
-            shares: its traffic, shape (components, components).
-            paths: `K` of the module, shape (components, components, links).
-            loads: its present loads, shape (links,).
-        """
-        self._look(paths)
-        return self._loads(shares, paths, loads)
-
-    def _look(self, paths: Float32Array) -> None:
-        """Paths from and to every component side by side."""
-        count = len(paths)
-        self._both_ways[:, :count] = paths
-        self._both_ways[:, count:] = paths.swapaxes(0, 1)
-
-    def _loads(self, shares: Float32Array, paths: Float32Array, loads: Float32Array) -> Float32Array:
-        np.matmul(np.concatenate((shares, shares.T), axis=1), self._both_ways, out=self._moved)
-        flat, moved = (table.reshape(-1, table.shape[2]) for table in (paths, self._moved))
-        found, part = self._sum, self._part
-        flat.take(self._there, 0, found, "clip")
-        found += flat.take(self._back, 0, part, "clip")
-        found *= (shares + shares.T)[self._first, self._second, None]
-        found += moved.take(self._back, 0, part, "clip")
-        found += moved.take(self._there, 0, part, "clip")
-        for own in self._own:
-            found -= moved.take(own, 0, part, "clip")
-        found += loads
-        return found
-
-    def smooth_costs(self, shares: Float32Array, paths: Float32Array, loads: Float32Array) -> Float32Array:
-        """Smooth objective after each swap, shape (swaps,), for shares and loads of all parts."""
-        self._look(paths)
-        costs = np.zeros(len(self._first), dtype=np.float32)
-        for part, load in zip(shares, loads, strict=True):
-            costs += smooth_cost(self._loads(part, paths, load), self._part)
-        return costs
-
-
-def changes(shares: Float32Array, paths: Float32Array, first: IntArray, second: IntArray) -> Float32Array:
-    """Change of the link loads of each part by some swaps, shape (swaps, parts, links), for few of them.
-
-    Args:
-        shares: traffic, shape (parts, components, components).
-        paths: `K` of the module, shape (components, components, links).
-        first: one component of each swap.
-        second: the other.
-    """
-    turned = shares.swapaxes(1, 2)
-    moved = (shares[:, first] - shares[:, second]).swapaxes(0, 1), (turned[:, first] - turned[:, second]).swapaxes(0, 1)
-    found = moved[0] @ (paths[second] - paths[first])
-    found += moved[1] @ (paths[:, second] - paths[:, first]).swapaxes(0, 1)
-    both = (shares[:, first, second] + shares[:, second, first]).T
-    found += both[:, :, None] * (paths[first, second] + paths[second, first])[:, None, :]
-    return found
-
-
-def smooth_cost(loads: Float32Array, room: Float32Array | None = None) -> Float32Array:
-    """Mean link load + λ · 8-norm of the link loads, over the last axis; `room` is overwritten."""
-    power = np.square(loads, out=room)
-    np.square(power, out=power)
-    np.square(power, out=power)
-    mean = np.add.reduce(loads, axis=-1) / loads.shape[-1]  # what `mean` does, without its checks
-    norm = np.sqrt(np.sqrt(np.sqrt(np.add.reduce(power, axis=-1))))
-    cost: Float32Array = mean + WORST_LINK_WEIGHT * norm
-    return cost

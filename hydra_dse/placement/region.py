@@ -74,6 +74,16 @@ class Graph:
         hops = hop_distances(adjacency(self.topology), np.ones(self.size, dtype=bool))
         return np.where(np.isinf(hops), float(self.size), hops)
 
+    @cached_property
+    def adjacent(self) -> NDArray[np.float64]:
+        """Shape (slots, slots): 1 between neighbours."""
+        return adjacency(self.topology).astype(np.float64)
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """Every pair of slots `a < b`, shape (2, pairs)."""
+        return np.array(np.triu_indices(self.size, k=1), dtype=np.int64)
+
     def border(self, mask: int) -> int:
         """Return the slots next to the mask, outside of it."""
         around, rest, neighbours = 0, mask, self.neighbours
@@ -89,10 +99,12 @@ class Graph:
 
     def part_of(self, mask: int, start: int) -> int:
         """Return the connected part of `mask` that holds slot `start`."""
-        part, front = 1 << start, 1 << start
+        part, front, neighbours = 1 << start, 1 << start, self.neighbours
         while front:
-            front = self.border(front) & mask & ~part
-            part |= front
+            low = front & -front
+            new = neighbours[low.bit_length() - 1] & mask & ~part
+            part |= new
+            front ^= low | new
         return part
 
     def parts(self, mask: int) -> int:

@@ -96,7 +96,14 @@ class HardwareTable:
     def index(self, designs: Sequence[Design]) -> list[int]:
         """Return the entry of each design, adding what is new."""
         fresh: dict[int, Design] = {}
-        found = [self._entry(design, fresh) for design in designs]
+        known: dict[object, int] = {}  # designs of one search share their parts: long keys are made once
+        found: list[int] = []
+        for design in designs:
+            parts = id(design.package), id(design.mapping), id(design.precision), id(design.placement)
+            key = (*parts, design.policy.serving)
+            if key not in known:
+                known[key] = self._entry(design, fresh)
+            found.append(known[key])
         groups: dict[object, list[int]] = {}
         for number, design in fresh.items():
             if self.entries[number].serves:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
+from hydra_dse.studies.comparison.ratios import half_width
 from hydra_dse.studies.dynamic_course import COURSE, mean_course
 from hydra_dse.studies.dynamic_loads import Load
 from hydra_dse.studies.dynamic_simulation import BINS, METRICS, MapRun
@@ -189,11 +189,8 @@ def breakeven(gains: Sequence[Gain], task_map: str, share: float) -> tuple[float
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean and 95 % interval of independent values by Student's t; no width for a single one."""
-    count = len(values)
-    mean = float(np.mean(values)) if count else math.nan
-    if count < 2:
-        return mean, math.nan, math.nan
-    half = float(stdtrit(count - 1, 0.975)) * float(np.std(values, ddof=1)) / math.sqrt(count)
+    mean = float(np.mean(values)) if len(values) else math.nan
+    half = half_width(np.asarray(values))
     return mean, mean - half, mean + half
 
 

@@ -130,9 +130,20 @@ def score_in(pool: Executor, factory: ScorerFactory, groups: Sequence[Sequence[P
     vectorised call, and so every bit of the result, is the same for any pool.  Of many designs a task takes more: the
     cost of a call is shared by all of its designs.
     """
+    return collected(submitted(pool, factory, groups))
+
+
+def submitted(
+    pool: Executor, factory: ScorerFactory, groups: Sequence[Sequence[Point]]
+) -> list[Future[list[ScoreTable]]]:
+    """The tasks of `score_in`, at work where the pool runs beside this process."""
     tasks = _packed(groups)
-    futures = [pool.submit(_score, factory, [list(groups[index]) for index in task]) for task in tasks]
-    return [table for future in futures for table in future.result()]
+    return [pool.submit(_score, factory, [list(groups[index]) for index in task]) for task in tasks]
+
+
+def collected(tasks: Sequence[Future[list[ScoreTable]]]) -> list[ScoreTable]:
+    """The tables of submitted tasks, when all are done, one per group, in order."""
+    return [table for task in tasks for table in task.result()]
 
 
 def _packed(groups: Sequence[Sequence[Point]]) -> list[list[int]]:

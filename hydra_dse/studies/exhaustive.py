@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +16,11 @@ from hydra_dse.search.hypervolume import hypervolume, reference_beyond
 from hydra_dse.search.objectives import Objectives
 from hydra_dse.search.outer import OuterSpace
 from hydra_dse.search.pareto import FloatArray
-from hydra_dse.search.scores import concatenate, constrained
+from hydra_dse.search.scores import ScoreTable, concatenate, constrained
+from hydra_dse.search.variants import Candidate
 from hydra_dse.studies.designs_table import ScoredDesigns, joined
 from hydra_dse.studies.estimating import EstimatorOf
-from hydra_dse.studies.executor import ScorerFactory, executor, score_in
+from hydra_dse.studies.executor import ScorerFactory, collected, executor, runs_beside, submitted
 from hydra_dse.studies.progress import SweepProgress, SweepState
 
 _OUTER_AT_A_TIME = 128
@@ -75,8 +79,7 @@ def exhaustive(
     trials = 0
     total = space.combinations * space.inner_count
     with executor(workers) as pool:
-        for number, batch in enumerate(generations(space, _OUTER_AT_A_TIME)):
-            tables = score_in(pool, scorer or EstimatorOf(experiment), [candidate.points for candidate in batch])
+        for number, (batch, tables) in enumerate(_scored(pool, scorer or EstimatorOf(experiment), space)):
             scores = constrained(concatenate(tables), experiment.objectives, experiment.bounds)
             points = tuple(point for candidate in batch for point in candidate.points)
             numbers = [trials + index for index, one in enumerate(batch) for _ in one.points]
@@ -87,3 +90,18 @@ def exhaustive(
                 counts = (number, archive.feasible, len(archive))
                 progress.update(SweepState(archive.scored, total, 0, *counts, archive.best(), archive.hypervolume()))
     return ExhaustiveResult(joined(parts), objectives, archive.losses, archive.identities, archive.feasible)
+
+
+def _scored(
+    pool: Executor, scorer: ScorerFactory, space: OuterSpace
+) -> Iterator[tuple[list[Candidate], list[ScoreTable]]]:
+    """Batches of the space with their scores, in order; the next is at work while this process takes one."""
+    ahead = 1 if runs_beside(pool) else 0
+    waiting: deque[tuple[list[Candidate], list[Future[list[ScoreTable]]]]] = deque()
+    for batch in generations(space, _OUTER_AT_A_TIME):
+        waiting.append((batch, submitted(pool, scorer, [candidate.points for candidate in batch])))
+        if len(waiting) > ahead:
+            done, tasks = waiting.popleft()
+            yield done, collected(tasks)
+    for done, tasks in waiting:
+        yield done, collected(tasks)

@@ -13,9 +13,10 @@ from hydra_dse.design.nouns import Placement
 from hydra_dse.hardware.components import Package
 from hydra_dse.network_load import LinkLoad
 from hydra_dse.placement import WORST_LINK_WEIGHT, Problem, place, placement_violations
+from hydra_dse.placement.bounds import Bounds
 from hydra_dse.placement.descent import hop_change
 from hydra_dse.placement.patterns import Pattern
-from hydra_dse.placement.refine import Swaps, changes
+from hydra_dse.placement.swaps import Swaps, smooth_cost
 from hydra_dse.routing import build_topology
 from tests.placement.pieces import mesh, package, random_parts, random_traffic
 
@@ -103,17 +104,45 @@ def test_loads_after_a_swap_equal_routing_the_swapped_placement(seed: int, leaf:
     assert outcome.placement is not None
     problem, slots = Problem(built, traffic), np.array(outcome.placement.slots)
     pattern = Pattern(built.topology, problem.layout_of(slots))
-    first, second = np.triu_indices(8, k=1)  # dies only: the layout stays
-    paths = pattern.pair_links[slots[:, None], slots]
-    swaps, loads = Swaps(12, first, second, paths.shape[2]), problem.loads(pattern, slots)
-    predicted = swaps.loads(problem.shares, paths, loads[0]).copy()
-    assert np.array_equal(swaps.loads(problem.shares, paths, loads[0]), predicted)  # its arrays are used again
-    assert loads + changes(problem.part_shares, paths, first, second) == pytest.approx(predicted[:, None], abs=1e-5)
-    for row, (i, j) in enumerate(zip(first, second, strict=True)):
+    swaps = Swaps.of(problem)
+    assert len(swaps.first) == (28 + 6 if leaf else 66)
+    predicted = problem.loads(pattern, slots) + swaps.changes(pattern.ways(slots), np.arange(len(swaps.first)))
+    for row, (i, j) in enumerate(zip(swaps.first, swaps.second, strict=True)):
         swapped = slots.copy()
         swapped[[i, j]] = swapped[[j, i]]
         rerouted = LinkLoad(built, Placement(tuple(swapped.tolist()))).loads(traffic) / traffic.sum()
-        assert predicted[row] == pytest.approx(rerouted, abs=1e-5)
+        assert predicted[row, 0] == pytest.approx(rerouted, abs=1e-5)
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_the_bound_after_a_swap_is_below_its_objective_and_rules_out_most(case: int) -> None:
+    problem, bounds, objectives, now = bounded(package(*CASES[case]), case)
+    assert (bounds <= objectives * (1 + 1e-5)).all()
+    assert (bounds < now).sum() >= (objectives < now).sum()
+    ruled_out = (bounds >= now).sum() / (objectives >= now).sum()
+    assert ruled_out > 0.6, f"of {problem.count} components"
+
+
+def test_the_bound_is_the_objective_where_all_links_are_counted() -> None:
+    for seed in range(6):
+        _, bounds, objectives, _ = bounded(package(mesh(3, 2), {"Ap": 2, "Ad": 2}, 2), seed)
+        assert bounds == pytest.approx(objectives, rel=1e-5)
+
+
+def bounded(built: Package, seed: int) -> tuple[Problem, np.ndarray, np.ndarray, float]:
+    """Bound and objective of a descent after every swap of the placement found, and the objective there."""
+    problem = Problem.of(built, random_parts(built, seed))
+    outcome = place(built, random_parts(built, seed), "communication_aware", 0)
+    assert outcome.placement is not None
+    slots = np.array(outcome.placement.slots)
+    pattern, swaps = Pattern(built.topology, problem.layout_of(slots)), Swaps.of(problem)
+    ways, loads = pattern.ways(slots), problem.loads(pattern, slots)
+    hops = pattern.hops[slots[:, None], slots]
+    found = Bounds(swaps, loads.shape[1])
+    bounds = found.after(ways, hops, loads).copy()
+    assert np.array_equal(found.after(ways, hops, loads), bounds)  # its arrays are used again
+    objectives = smooth_cost(loads + swaps.changes(ways, np.arange(len(swaps.first)))).sum(axis=-1)
+    return problem, bounds, objectives, float(smooth_cost(loads).sum())
 
 
 @settings(max_examples=30, deadline=None)

@@ -9,7 +9,7 @@ from benchmarks.context_mixes import NEAR, SATURATION, SUBJECTS, designs_of, loa
 
 
 def test_prompts_have_the_length_of_the_context_and_models_the_format_of_their_state():
-    fp32, bf16, transformer = SUBJECTS
+    fp32, bf16, transformer, *_ = SUBJECTS
     workload = load_of(fp32, 64_000)
     prompts, _ = workload.classes[0].lengths.sample(5, np.random.default_rng(0))
     assert prompts.tolist() == [64_000] * 5

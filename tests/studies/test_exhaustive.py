@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -26,6 +29,18 @@ def test_the_front_is_that_of_the_definition(result):
     best = losses[nondominated_reference(losses)]
     assert np.array_equal(np.unique(best, axis=0), np.unique(result.front, axis=0))
     assert result.feasible == feasible.sum()
+
+
+def test_batches_that_are_at_work_ahead_come_in_order_with_the_same_scores(monkeypatch, result):
+    module = import_module("hydra_dse.studies.exhaustive")
+    monkeypatch.setattr(module, "_OUTER_AT_A_TIME", 3)
+    monkeypatch.setattr(module, "executor", ThreadPoolExecutor)
+    ahead = exhaustive(toy_experiment(), workers=2, scorer=ToyScorer())
+    assert ahead.designs.points == result.designs.points
+    assert ahead.designs.generation[-1] > 1
+    for name, column in result.designs.scores.metrics.items():
+        assert np.array_equal(ahead.designs.scores.metrics[name], column, equal_nan=True)
+    assert sorted(ahead.identities) == sorted(result.identities)
 
 
 def test_the_front_has_the_whole_hypervolume_and_a_part_of_it_a_part(result):

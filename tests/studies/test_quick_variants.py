@@ -10,7 +10,7 @@ import pytest
 from hydra_dse.config import load_comparison
 from hydra_dse.studies.comparison import COMPARED, compare
 
-STUDIES = ("hydra-headline", "prior-art", "ablation", "iso-design", "engine-policies", "gpus")
+STUDIES = ("hydra-headline", "prior-art", "ablation", "iso-design", "engine-policies", "gpus", "duet-or-one")
 
 
 @pytest.mark.slow

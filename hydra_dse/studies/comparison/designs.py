@@ -13,6 +13,7 @@ from hydra_dse.design.nouns import Design, Placement
 from hydra_dse.design.space import Point, SearchSpace
 from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.model.blocks import Model
+from hydra_dse.physical.volume import at_volume
 from hydra_dse.placement import place_design
 from hydra_dse.results import Violation
 from hydra_dse.search.estimating import PLACEMENT_SEED
@@ -116,6 +117,8 @@ def design_of(comparison: Comparison, choice: Choice) -> Design:
     design = _unplaced(comparison, comparison.contender(choice.contender), choice)
     if comparison.memory_share != 1.0:
         design = with_slower_memory(design, comparison.memory_share)
+    if comparison.volume is not None:
+        design = replace(design, package=at_volume(design.package, comparison.volume))
     if choice.slots is not None:
         return replace(design, placement_algorithm="explicit", placement=Placement(choice.slots))
     return design
