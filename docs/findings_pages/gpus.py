@@ -65,8 +65,8 @@ STUDIES = (
         "transistors of products (22 to 4 nm: a factor of 5.6) and by the square of the feature size (30): between "
         "them lies what a package of the GPUs' node would be compared with, and in both the package is ahead, under "
         "summaries by transistors only just (0.65 to 0.98). Energy is that of each node. Cost is that of making by "
-        "the cost model, not a price: at 100,000 packages design and masks of a 4-nm die are nine tenths of a GPU, "
-        "and without them the sign turns (1.2 to 2.2), so that cost decides nothing here.",
+        "the cost model, not a price: at 100,000 packages design and masks of a 4-nm die are eight to nine tenths of "
+        "a GPU, and without them the sign turns (1.2 to 2.2), so that cost decides nothing here.",
         table,
     ),
 )

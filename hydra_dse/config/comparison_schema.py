@@ -55,7 +55,7 @@ class ContenderSection(Section):
     def _one_origin(self) -> ContenderSection:
         given = [key for key in ("space", "design", "of") if getattr(self, key) is not None]
         if len(given) != 1:
-            raise at_key("name", "a contender needs one of space, design, of")
+            raise at_key("name", "a contender needs exactly one of space, design, of")
         if (self.change is None) == (self.of is not None):
             raise at_key("change", "`of` and `change` go together")
         if self.space is None and (self.set or self.placements):
@@ -116,7 +116,7 @@ class ComparisonSection(LoadsSection):
     simulation: ComparedSimulationSection = ComparedSimulationSection()
     calibration: Name = "default"
     memory_share: Fraction = 1.0
-    volume: PositiveCount | None = None
+    volume: Annotated[PositiveCount, Field(le=10**12)] | None = None
     quick: dict[Name, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

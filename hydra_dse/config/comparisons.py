@@ -13,6 +13,7 @@ from hydra_dse.config.document import Document, KeyPath
 from hydra_dse.config.experiments import digest_of
 from hydra_dse.config.finder import find, find_from
 from hydra_dse.config.loader import load_yaml, validate
+from hydra_dse.config.objectives import bound_message
 from hydra_dse.config.overrides import Override, apply_overrides, parsed, quick_overrides
 from hydra_dse.config.plain import to_plain
 from hydra_dse.config.spaces import load_space
@@ -30,6 +31,7 @@ from hydra_dse.errors import Fault, InputError, did_you_mean, one_of
 from hydra_dse.results import METRICS, metric
 from hydra_dse.results.aggregates import aggregate_of
 from hydra_dse.results.metrics import NEITHER
+from hydra_dse.workload.nouns import Workload
 
 if TYPE_CHECKING:
     from hydra_dse.config import comparison_schema as schema
@@ -96,7 +98,9 @@ class _Builder:
         loads = tuple(self._file.loads(section.models, section.workloads))
         self._faults.extend(self._name_faults())
         self._faults.extend(self._aim_faults())
+        self._faults.extend(self._bound_faults([load.requests for load in loads]))
         contenders = tuple(self._contenders())
+        self._faults.extend(self._take_faults(contenders))
         calibration = self._file.calibration()
         if self._faults or calibration is None:
             raise InputError(list(dict.fromkeys(self._faults)))
@@ -135,8 +139,9 @@ class _Builder:
                 wanted.append(((*at, "change", "take", "from"), change.take.from_))
             for path, name in wanted:
                 if name not in names[:place]:
-                    known = f"expected one above it: {one_of(names[:place])}" if place else "none stands above it"
-                    yield self._document.fault(path, f"no contender {name!r}{did_you_mean(str(name), names)}; {known}")
+                    known = f"expected {one_of(names[:place])}" if place else "it is the first"
+                    hint = did_you_mean(str(name), names[:place])
+                    yield self._document.fault(path, f"no contender {name!r} above it{hint}; {known}")
         reference = self._section.reference
         if reference is not None and reference not in names:
             message = f"no contender {reference!r}{did_you_mean(reference, names)}; expected {one_of(names)}"
@@ -158,6 +163,28 @@ class _Builder:
                 hint = did_you_mean(aim, (*AIMS, *METRICS))
                 message = f"{aim!r} is no objective{hint}; expected {one_of(AIMS)} or a metric with a better direction"
                 yield self._document.fault(at, message)
+
+    def _bound_faults(self, workloads: Sequence[Workload]) -> Iterator[Fault]:
+        """Bounded metrics that the searches cannot know."""
+        for place, part in enumerate(self._section.constraints):
+            message = bound_message(part.metric, workloads)
+            if message:
+                yield self._document.fault(("constraints", place, "metric"), message)
+
+    def _take_faults(self, contenders: Sequence[Contender]) -> Iterator[Fault]:
+        """Parameters that are taken from a contender whose spaces have none of that name."""
+        spaces = {one.name: one.spaces for one in contenders if one.spaces}
+        for place, part in enumerate(self._section.compare):
+            take = None if part.change is None else part.change.take
+            if take is None or take.from_ not in spaces:
+                continue
+            known = list(dict.fromkeys(one.name for space in spaces[take.from_] for one in space.parameters))
+            for number, name in enumerate(take.parameters):
+                if name not in known:
+                    message = (
+                        f"{take.from_!r} has no parameter {name!r}{did_you_mean(name, known)}; it has {one_of(known)}"
+                    )
+                    yield self._document.fault(("compare", place, "change", "take", "parameters", number), message)
 
     def _contenders(self) -> Iterator[Contender]:
         for place, part in enumerate(self._section.compare):

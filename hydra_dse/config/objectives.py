@@ -62,6 +62,11 @@ def metric_faults(
             yield document.fault(("constraints", index, "metric"), message)
 
 
+def bound_message(name: str, loads: Sequence[Workload | None]) -> str | None:
+    """What is wrong with a bound on a metric of designs that are scored under some loads, None where nothing is."""
+    return _over_all(name, False, loads, None, objective=False)
+
+
 def _over_all(
     name: str, several: bool, loads: Sequence[Workload | None], groups: Sequence[str] | None, *, objective: bool
 ) -> str | None:

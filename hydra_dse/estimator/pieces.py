@@ -204,14 +204,18 @@ def _rates(course: Course, found: Sequence[dict[str, FloatArray]]) -> dict[str, 
 
 
 def _latencies(course: Course, percentiles: bool) -> dict[str, FloatArray]:
-    """TPOT and TBT means by what they are averaged over, and the percentiles of all mixtures."""
+    """TPOT and TBT means by what they are averaged over, and percentiles of all mixtures; NaN where nobody decodes."""
     requests = _shares([part.piece.share for part in course.parts])
     decoding = _shares([part.piece.share * part.lengths.decoding_share for part in course.parts])
     gaps = _shares([w * part.lengths.decode_tokens for w, part in zip(decoding, course.parts, strict=True)])
     weights = {"ttft": requests, "tpot": decoding, "tbt": gaps, "e2e": requests}
-    found = {}
+    found: dict[str, FloatArray] = {}
     for kind, share in weights.items():
         each: list[Latency] = [getattr(solution, kind) for solution in course.solutions]
+        if not share.any():
+            none = np.full(len(each[0].mean_s), np.nan)
+            found |= {f"{kind}_{name}_s": none for name in ("mean", *(STATISTICS if percentiles else ()))}
+            continue
         found[f"{kind}_mean_s"] = _weighted(share, [one.mean_s for one in each])
         if percentiles:
             quantiles = _mixture(share, each).quantiles(SHARES)
@@ -271,7 +275,7 @@ def joined_lengths(each: Sequence[LengthPoints], share: Sequence[float]) -> Leng
 
 def _shares(values: Sequence[float]) -> FloatArray:
     array = np.asarray(values, dtype=float)
-    return np.asarray(array / array.sum())
+    return np.asarray(array / array.sum()) if array.any() else array
 
 
 def _weighted(share: FloatArray, values: Sequence[FloatArray]) -> FloatArray:

@@ -104,6 +104,12 @@ def test_percentiles_are_those_of_the_mixture_of_pieces():
     assert slow["ttft_p50_s"][0] * 0.98 <= found["ttft_p90_s"] <= slow["ttft_p90_s"][0] * 1.02
 
 
+def test_where_every_answer_is_one_token_there_is_no_time_between_tokens():
+    found, _ = solved(apart(), course((0.05, 1e5, fixed(200, 1)), (0.05, 1e5, fixed(400, 1))))
+    assert np.isnan([found[f"{kind}_{name}_s"] for kind in ("tpot", "tbt") for name in ("mean", "p50", "p99")]).all()
+    assert found["e2e_mean_s"] == pytest.approx(found["ttft_mean_s"])
+
+
 def test_a_rush_that_the_long_run_can_carry_is_feasible_and_waits_as_a_fluid():
     profile = apart(max_batch=256.0)
     lengths = fixed(2048, 2)

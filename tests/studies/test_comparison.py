@@ -261,7 +261,7 @@ def test_the_quick_variant_replaces_values_of_the_file(file):
     [
         ("of: co-design, change: {scale: {compute: 1.0}}", "of: codesign, change: {}", "did you mean 'co-design'"),
         ("primary: 0.5", "primary: 0.8", "0.8 is not one of the fractions"),
-        ("name: same, of", "name: same, space: small-9, of", "needs one of space, design, of"),
+        ("name: same, of", "name: same, space: small-9, of", "needs exactly one of space, design, of"),
         ("{name: co-design,", "{name: baseline,", "two contenders are called 'baseline'"),
         ("primary: 0.5", "primary: 0.5\nreference: basline", "did you mean 'baseline'"),
         ("jamba-tiny", "jamba-tinny", "did you mean 'jamba-tiny'"),
@@ -270,6 +270,13 @@ def test_the_quick_variant_replaces_values_of_the_file(file):
         ("objectives: [throughput]", "objectives: [ttft_mean]", "did you mean 'ttft_mean_s'"),
         ("objectives: [throughput]", "objectives: [batch_mean]", "is no objective"),
         ("objectives: [throughput]", "objectives: [throughput, throughput]", "named twice"),
+        (
+            "primary: 0.5",
+            "primary: 0.5\nconstraints: [{metric: unit_cost_us, at_most: 1}]",
+            "did you mean 'unit_cost_usd'",
+        ),
+        ("primary: 0.5", f"primary: 0.5\nvolume: {10**40}", "at most 1e+12"),
+        ("[hbm, Ap", "[hbn, Ap", "did you mean 'hbm'"),
     ],
 )
 def test_mistakes_are_told_with_file_and_line(tmp_path, old, new, message):
@@ -283,7 +290,7 @@ def test_mistakes_are_told_with_file_and_line(tmp_path, old, new, message):
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    [("compute: 1.0", "compue: 1.0", "did you mean 'compute'"), ("[hbm, Ap", "[hbn, Ap", "did you mean 'hbm'")],
+    [("compute: 1.0", "compue: 1.0", "did you mean 'compute'")],
 )
 def test_a_change_of_something_unknown_is_told_before_anything_is_written(tmp_path, old, new, message):
     (tmp_path / "c.yaml").write_text(SMALL.replace(old, new))
