@@ -50,7 +50,19 @@ def main() -> None:
             _drop_output()
         file = "standard output" if error.filename is None else os.fsdecode(error.filename)
         code = _fail(f"{file}: {error.strerror}", WRONG_INPUT)
+    if code == INTERRUPTED:
+        _forget_interrupt()
     sys.exit(code)
+
+
+def _forget_interrupt() -> None:
+    """Let Python end with our exit code after an interrupt that was handled.
+
+    CPython notes a `KeyboardInterrupt` that leaves code given as text, as libraries make of their classes, and at its
+    end kills the process by SIGINT, whoever caught it since.  It forgets that when the next text is run, even an empty
+    one.
+    """
+    exec("")
 
 
 def _drop_output() -> None:

@@ -90,6 +90,22 @@ def test_ctrl_c_ends_a_sweep_within_two_seconds_and_resume_goes_on_with_it(long_
     assert (long_inputs / "run" / "pareto.csv").read_bytes() == undisturbed
 
 
+def test_an_interrupt_inside_code_that_is_made_of_text_ends_with_our_exit_code(tmp_path):
+    """As CPython ends otherwise: killed by SIGINT, though the interrupt was handled."""
+    code = (
+        "from hydra_dse import cli\n"
+        "def stopped():\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        return cli.INTERRUPTED\n"
+        "cli._refused = stopped\n"
+        "cli.main()\n"
+    )
+    (tmp_path / "pressed.py").write_text(code)
+    assert subprocess.run([sys.executable, "-m", "pressed"], cwd=tmp_path, check=False).returncode == 130
+
+
 @pytest.mark.slow
 def test_a_killed_sweep_is_resumed_to_the_same_bytes(long_inputs, undisturbed):
     process = start(long_inputs, *SLOW_SWEEP, "--workers", "2")
