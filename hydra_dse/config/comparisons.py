@@ -172,18 +172,21 @@ class _Builder:
                 yield self._document.fault(("constraints", place, "metric"), message)
 
     def _take_faults(self, contenders: Sequence[Contender]) -> Iterator[Fault]:
-        """Parameters that are taken from a contender whose spaces have none of that name."""
-        spaces = {one.name: one.spaces for one in contenders if one.spaces}
-        for place, part in enumerate(self._section.compare):
-            take = None if part.change is None else part.change.take
-            if take is None or take.from_ not in spaces:
+        """Parameters that are taken from another contender and that not both sides have."""
+        known = {one.name: [] if one.of else list(_parameters(one)) for one in contenders}
+        for one in contenders:
+            if one.of in known:
+                known[one.name] = known[one.of]
+        if len(contenders) < len(self._section.compare):
+            return  # what is amiss with the others has been told
+        for place, one in enumerate(contenders):
+            if one.change.take_from not in known:
                 continue
-            known = list(dict.fromkeys(one.name for space in spaces[take.from_] for one in space.parameters))
-            for number, name in enumerate(take.parameters):
-                if name not in known:
-                    message = (
-                        f"{take.from_!r} has no parameter {name!r}{did_you_mean(name, known)}; it has {one_of(known)}"
-                    )
+            both = [name for name in known[one.name] if name in known[one.change.take_from]]
+            for number, name in enumerate(one.change.parameters):
+                if name not in both:
+                    expected = f"expected {one_of(both)}" if both else "they share none"
+                    message = f"{name!r} is no parameter of both sides{did_you_mean(name, both)}; {expected}"
                     yield self._document.fault(("compare", place, "change", "take", "parameters", number), message)
 
     def _contenders(self) -> Iterator[Contender]:
@@ -217,6 +220,11 @@ class _Builder:
         path = find_from(self._document, at, "designs")
         self._inputs.append(path)
         return load_design(path)
+
+
+def _parameters(contender: Contender) -> Iterator[str]:
+    """Names of the parameters of a contender's spaces, each once."""
+    yield from dict.fromkeys(parameter.name for space in contender.spaces for parameter in space.parameters)
 
 
 def _change(part: schema.ChangeSection | None) -> Change:

@@ -65,31 +65,16 @@ def plain_choice(choice: Choice) -> dict[str, object]:
 
 
 def check_changes(comparison: Comparison) -> None:
-    """Raise `InputError` where a change names a resource or parameter that its contenders do not have."""
+    """Raise `InputError` where a change names a resource that its contenders do not have."""
     faults: list[Fault] = []
     for contender in comparison.contenders:
         change = contender.change
-        mine = {parameter.name for space in _origin(comparison, contender).spaces for parameter in space.parameters}
         for name in change.scale:
             if not name.startswith("compute:") and name not in RESOURCES:
                 message = f"contender {contender.name!r} scales {name!r}{did_you_mean(name, RESOURCES)}"
                 faults.append(Fault(f"{message}; expected {one_of(RESOURCES)}", path="compare"))
-        if change.take_from is not None:
-            other = _origin(comparison, comparison.contender(change.take_from))
-            theirs = {parameter.name for space in other.spaces for parameter in space.parameters}
-            for name in change.parameters:
-                if name not in mine & theirs:
-                    hint = did_you_mean(name, mine & theirs)
-                    message = f"contender {contender.name!r} takes {name!r}, which is no parameter of both sides{hint}"
-                    faults.append(Fault(message, path="compare"))
     if faults:
         raise InputError(faults)
-
-
-def _origin(comparison: Comparison, contender: Contender) -> Contender:
-    while contender.of is not None:
-        contender = comparison.contender(contender.of)
-    return contender
 
 
 def derived_choice(comparison: Comparison, contender: Contender, chosen: Mapping[str, Choice]) -> Choice:
