@@ -45,8 +45,8 @@ def means_between(edges: FloatArray, size: FloatArray, weight: FloatArray, value
     is a point beside a gap stays one.
     """
     _, place = np.unique(size, return_inverse=True)
-    share = np.bincount(place, weight) / weight.sum()
-    mean = np.bincount(place, weight * value) / np.maximum(np.bincount(place, weight), 1e-300)
+    total = np.bincount(place, weight)
+    share, mean = total / weight.sum(), np.bincount(place, weight * value) / np.maximum(total, 1e-300)
     end = np.cumsum(share)
     mass = np.concatenate(([0.0], np.cumsum(share * mean)))
     at = np.minimum(np.searchsorted(end, edges, side="left"), len(share) - 1)

@@ -205,12 +205,11 @@ def place_designs(
 ) -> list[tuple[Design, tuple[Violation, ...]]]:
     """`place_design` of many designs: those with the same counts are placed together, with the same results."""
     models = (model,) if isinstance(model, Model) else tuple(model)
-    given = [_given(design) for design in designs]
     keys = _keys(designs, models, seed)
     outcomes = {key: _CACHE[key] for key in keys if key in _CACHE}
     missing = {key: row for row, key in reversed(list(enumerate(keys))) if key not in outcomes}
     rows = sorted(missing.values())
-    found = _placed([designs[row] for row in rows], models, seed, [given[row] for row in rows])
+    found = _placed([designs[row] for row in rows], models, seed, [_given(designs[row]) for row in rows])
     for row, outcome in zip(rows, found, strict=True):
         outcomes[keys[row]] = _CACHE[keys[row]] = outcome
         if len(_CACHE) > _CACHE_SIZE:
